@@ -21,6 +21,7 @@
 static sigset_t mask_before;
 static bool was_ignored; /* SIGCHLD */
 static struct rlimit files_before;
+static int signals = -1; /* signalfd(2) */
 
 void ns_child_await(void)
 {
@@ -39,7 +40,7 @@ void ns_child_restore(void)
     setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
-int ns_child_signals(void)
+bool ns_child_signals(const char *verb)
 {
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
@@ -52,10 +53,11 @@ int ns_child_signals(void)
         /* nohup and a shell's background jobs ignore some: they stay ignored. */
         if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaddset(&set, handed[i]);
-    if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
-        return -errno;
-    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    if (sigprocmask(SIG_BLOCK, &set, &mask_before) == 0)
+        signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (signals < 0)
+        ns_say(verb, "cannot receive signals: %s", strerror(errno));
+    return signals >= 0;
 }
 
 static bool redirect(const struct ns_child_options *options)
@@ -154,7 +156,7 @@ static void stop_as(pid_t pid)
         raise(SIGTSTP);
 }
 
-bool ns_child_take_signals(int signals, struct ns_child *child)
+bool ns_child_take_signals(struct ns_child *child)
 {
     struct signalfd_siginfo info;
     bool asked = false;
@@ -170,7 +172,7 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
     return asked;
 }
 
-void ns_child_wait(int signals, uint64_t then)
+void ns_child_wait(uint64_t then)
 {
     const uint64_t second = 1000000000;
     struct pollfd wake = {.fd = signals, .events = POLLIN};

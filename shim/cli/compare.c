@@ -54,7 +54,6 @@ struct comparison {
     struct arm arms[ARMS];
     double p;
     char *preload, *policy_variable;
-    int signals;
     bool interrupted;
 };
 
@@ -155,7 +154,7 @@ static int run_once(struct comparison *comparison, unsigned number)
         SAY("cannot start a process: %s", strerror(-error));
         return NS_EXIT_ERROR;
     }
-    int status = ns_diagnose_watch(&options, &child, comparison->signals, &diagnosis);
+    int status = ns_diagnose_watch(&options, &child, &diagnosis);
     comparison->interrupted = diagnosis.interrupted;
     if (status == 0 && !diagnosis.interrupted && child.status != 0) {
         SAY("a run %s the library failed with status %d, so nothing can be compared",
@@ -264,12 +263,7 @@ static int compare(struct comparison *comparison)
     const char *reason = ns_reach_reason(reach.verdict);
     if (reason)
         SAY("warning: the library cannot be loaded: %s %s", reach.file, reason);
-    comparison->signals = ns_child_signals();
-    if (comparison->signals < 0) {
-        SAY("cannot receive signals: %s", strerror(-comparison->signals));
-        return NS_EXIT_ERROR;
-    }
-    int status = run_all(comparison);
+    int status = ns_child_signals("compare") ? run_all(comparison) : NS_EXIT_ERROR;
     if (status != NS_EXIT_YES)
         return status;
     if (comparison->arms[WITHOUT].n == 0 || comparison->arms[WITH].n == 0) {

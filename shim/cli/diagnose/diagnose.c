@@ -150,11 +150,11 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
 }
 
 /* The report has been written, but the program is still running: wait for its end. */
-static void stay(struct ns_child *child, int signals)
+static void stay(struct ns_child *child)
 {
     while (!ns_child_has_ended(child)) {
-        ns_child_wait(signals, UINT64_MAX);
-        ns_child_take_signals(signals, child);
+        ns_child_wait(UINT64_MAX);
+        ns_child_take_signals(child);
     }
 }
 
@@ -172,9 +172,9 @@ static void note_starter(const char *program, struct ns_diagnosis *diagnosis)
 }
 
 static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
-                    struct ns_observation *observation, int signals, struct ns_diagnosis *diagnosis)
+                    struct ns_observation *observation, struct ns_diagnosis *diagnosis)
 {
-    int failure = ns_diagnose_watch(options, child, signals, diagnosis);
+    int failure = ns_diagnose_watch(options, child, diagnosis);
     bool running = child && !child->ended;
     if (!failure)
         ns_observe_collect(observation, diagnosis);
@@ -190,7 +190,7 @@ static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
                           options->program[0]);
     int status = report_all(options, diagnosis, child);
     if (running) {
-        stay(child, signals);
+        stay(child);
         status = add_status(options, child->status, status);
     }
     return status;
@@ -201,11 +201,9 @@ static int run(struct ns_diagnose_options *options)
     static struct ns_observation observation;
     static struct ns_diagnosis diagnosis;
     struct ns_child child, *started = options->program ? &child : NULL;
-    int signals = ns_child_signals(), error = 0;
-    if (signals < 0) {
-        SAY("cannot receive signals: %s", strerror(-signals));
+    int error = 0;
+    if (!ns_child_signals("diagnose"))
         return NS_EXIT_ERROR;
-    }
     if (started) {
         const struct ns_child_options wanted = {
             .argv = options->program,
@@ -222,7 +220,7 @@ static int run(struct ns_diagnose_options *options)
         SAY("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
     } else {
-        status = diagnose(options, started, &observation, signals, &diagnosis);
+        status = diagnose(options, started, &observation, &diagnosis);
     }
     ns_diagnosis_release(&diagnosis);
     return status;

@@ -25,10 +25,9 @@ struct ns_diagnose_options {
 struct ns_child;
 
 /* Watch until the program ends or the time is over, and fill diagnosis. child: the program, or
- * NULL; signals: from ns_child_signals. If nothing could be watched, returns an exit status after a
- * message; otherwise 0. */
+ * NULL. If nothing could be watched, returns an exit status after a message; otherwise 0. */
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                      int signals, struct ns_diagnosis *diagnosis);
+                      struct ns_diagnosis *diagnosis);
 
 /* The directory in which observed processes leave their records. */
 struct ns_observation {

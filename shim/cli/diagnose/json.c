@@ -40,10 +40,9 @@ static void add_address(cJSON *object, const char *name, const struct ns_address
 /* null: unknown, as without a process */
 static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
-    if (process && (process->curable.yes || process->curable.reason[0]))
-        cJSON_AddBoolToObject(object, "reachable", process->curable.yes);
-    else
-        cJSON_AddNullToObject(object, "reachable");
+    bool known = process && (process->curable.yes || process->curable.reason[0]);
+    cJSON_AddItemToObject(object, "reachable",
+                          known ? cJSON_CreateBool(process->curable.yes) : cJSON_CreateNull());
 }
 
 static void add_process(cJSON *row, const struct ns_row_process *process)
@@ -143,10 +142,9 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     add_delays(object, row);
     add_cures(object, row);
     add_waits(object, &row->verdict);
-    if (row->other)
-        add_number(object, "other_end", (double)(row->other - diagnosis->rows));
-    else
-        cJSON_AddNullToObject(object, "other_end");
+    cJSON_AddItemToObject(object, "other_end",
+                          row->other ? cJSON_CreateNumber((double)(row->other - diagnosis->rows))
+                                     : cJSON_CreateNull());
 }
 
 static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
@@ -220,10 +218,8 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
         add_row(rows, diagnosis, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
-    if (report->policy)
-        cJSON_AddItemToObject(object, "policy", cJSON_Parse(report->policy));
-    else
-        cJSON_AddNullToObject(object, "policy");
+    cJSON_AddItemToObject(object, "policy",
+                          report->policy ? cJSON_Parse(report->policy) : cJSON_CreateNull());
     ns_output_text(object, "next", report->next);
     ns_output_text(object, "now", report->now);
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/diagnose/sentences.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
 
@@ -114,23 +115,22 @@ static struct ns_address address_of(const struct ns_record_address *recorded)
 }
 
 /* "write 281, write 480, wait"; successive writes of one size are combined. */
-static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t *sizes)
+static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t *sizes)
 {
     uint32_t known = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
-    size_t used = 0;
     text[0] = '\0';
-    for (uint32_t i = 0, same; i < known && used < room; i += same) {
+    for (uint32_t i = 0, same; i < known; i += same) {
         for (same = 1; i + same < known && sizes[i + same] == sizes[i];)
             same++;
-        used += (size_t)snprintf(text + used, room - used, "write %u%s", sizes[i],
-                                 same == 1 ? ", " : "");
-        if (same > 1 && used < room)
-            used += (size_t)snprintf(text + used, room - used, " (%u times), ", same);
+        ns_words_add(text, "write %u", sizes[i]);
+        if (same > 1)
+            ns_words_add(text, " (%u times)", same);
+        ns_words_add(text, ", ");
     }
-    if (n_writes > known && used < room)
-        used += (size_t)snprintf(text + used, room - used, "%u more writes, ", n_writes - known);
-    if (n_writes > 0 && used < room)
-        snprintf(text + used, room - used, "wait");
+    if (n_writes > known)
+        ns_words_add(text, "%u more writes, ", n_writes - known);
+    if (n_writes > 0)
+        ns_words_add(text, "wait");
 }
 
 /* The state while the samples of a slot are judged. */
@@ -140,7 +140,7 @@ struct replay {
     unsigned row;                         /* its id */
     const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
-    char pattern[128]; /* of the first stall; without one, of the last wait */
+    char pattern[NS_WORDS_MOST]; /* of the first stall; without one, of the last wait */
 };
 
 /* Keep a hold, and the writes before the first one that the program waited for. */
@@ -148,8 +148,7 @@ static void keep_hold(struct replay *replay, const struct ns_hold *hold)
 {
     if (hold->waited && !replay->has_stalled && replay->waited) {
         replay->has_stalled = true;
-        describe(replay->pattern, sizeof replay->pattern, replay->waited->n_writes,
-                 replay->waited->sizes);
+        describe(replay->pattern, replay->waited->n_writes, replay->waited->sizes);
     }
     ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
 }
@@ -231,7 +230,8 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
 {
     const struct ns_record_slot *slot = &record->slots[number];
     uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
-    bool last = false, first = true;
+    bool last = false;
+    *sum = (struct ns_verdict){0};
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
@@ -250,11 +250,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
             ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
-        if (first)
-            *sum = verdict;
-        else
-            ns_verdict_add(sum, &verdict);
-        first = false;
+        ns_verdict_add(sum, &verdict);
     }
     /* The counts of the library are complete, even if samples were lost. */
     sum->requests = slot->requests;
@@ -283,13 +279,13 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
             },
     };
     uint32_t sizes[NS_RECORD_SIZES];
-    int row = ns_diagnosis_row(diagnosis, &replay.connection);
-    if (row < 0)
+    const struct ns_row *row = ns_diagnosis_row(diagnosis, &replay.connection);
+    if (!row)
         return;
-    replay.row = (unsigned)row;
+    replay.row = row->id;
     for (size_t i = 0; i < NS_RECORD_SIZES; i++)
         sizes[i] = slot->sizes[i];
-    describe(replay.pattern, sizeof replay.pattern, slot->n_writes, sizes);
+    describe(replay.pattern, slot->n_writes, sizes);
     judge_slot(&replay, record, number, at, &verdict);
     replay.connection.pattern = replay.pattern;
     replay.connection.verdict = &verdict;

@@ -3,7 +3,6 @@
  * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,8 +72,8 @@ static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *
             is_same_peer(row, connection));
 }
 
-static struct ns_row *row_of(struct ns_diagnosis *diagnosis,
-                             const struct ns_row_connection *connection)
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                                const struct ns_row_connection *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_in_row(&diagnosis->rows[i], connection)) {
@@ -99,12 +98,6 @@ static struct ns_row *row_of(struct ns_diagnosis *diagnosis,
     return row;
 }
 
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
-{
-    const struct ns_row *row = row_of(diagnosis, connection);
-    return row ? (int)row->id : -ENOMEM;
-}
-
 static uint64_t lost(const struct ns_verdict *verdict)
 {
     return verdict->most_ns + verdict->receiving_ns;
@@ -112,7 +105,7 @@ static uint64_t lost(const struct ns_verdict *verdict)
 
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
 {
-    struct ns_row *row = row_of(diagnosis, connection);
+    struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
     if (!row)
         return;
     bool is_first = row->connections == 0;
@@ -189,6 +182,12 @@ static bool may_be_ends(const struct ns_row *one, const struct ns_row *other)
             (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
 }
 
+/* Are they the two ends of a connection, as far as is known? */
+static bool meet(const struct ns_row *one, const struct ns_row *other)
+{
+    return one != other && (are_ends(one, other) || may_be_ends(one, other));
+}
+
 static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
                                       const struct ns_row *row)
 {
@@ -197,7 +196,7 @@ static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
         const struct ns_row *other = &diagnosis->rows[i];
         if (other != row && are_ends(row, other))
             return other;
-        if (other != row && !found && may_be_ends(row, other))
+        if (!found && meet(row, other))
             found = other;
     }
     return found;
@@ -242,18 +241,17 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_verdict *verdict = &row->verdict;
+        bool answers = row->source == NS_SOURCE_OUTSIDE || verdict->requests > 0;
+        bool receives = (verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0) ||
+                        (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->gaps > 0);
         bool seen = false, held = false;
-        for (size_t j = 0; j < diagnosis->n_rows; j++) {
-            const struct ns_row *other = &diagnosis->rows[j];
-            if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
-                continue;
-            seen = true;
-            held |= may_hold(other);
-        }
-        bool answers = row->source == NS_SOURCE_OUTSIDE || row->verdict.requests > 0;
-        bool doubts = row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.gaps > 0;
-        if (((row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0) || doubts) &&
-            seen && !held && answers)
+        for (size_t j = 0; j < diagnosis->n_rows; j++)
+            if (meet(row, &diagnosis->rows[j])) {
+                seen = true;
+                held |= may_hold(&diagnosis->rows[j]);
+            }
+        if (receives && seen && !held && answers)
             ns_verdict_clear_receiving(&row->verdict);
     }
 }
@@ -268,11 +266,9 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_ro
 {
     if (!row->is_peer || is_called(row))
         return false;
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *other = &diagnosis->rows[i];
-        if (is_called(other) && (are_ends(row, other) || may_be_ends(row, other)))
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (is_called(&diagnosis->rows[i]) && meet(row, &diagnosis->rows[i]))
             return false;
-    }
     return true;
 }
 

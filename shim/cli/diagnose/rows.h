@@ -123,9 +123,10 @@ struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, 
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(const char *verb, pid_t pid, int error);
 
-/* The id of the row of such a connection, which is made if necessary; or -ENOMEM. Ignores verdict.
- */
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
+/* The row of such a connection, which is made if necessary; NULL without memory. Rows move when one
+ * is added. Ignores verdict. */
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis,
+                                const struct ns_row_connection *connection);
 
 /* Add a connection with its final verdict. Without memory it is left out. */
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);

@@ -129,9 +129,10 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
 {
     struct session *session = context;
     struct ns_row_connection connection = connection_of(session, watched);
-    int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
-    if (row >= 0)
-        ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
+    const struct ns_row *row =
+        connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : NULL;
+    if (row)
+        ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
     else
         session->diagnosis->holds_untold++;
 }
@@ -188,20 +189,20 @@ static bool is_gone(pid_t pid)
 }
 
 /* Is it time to stop? */
-static bool is_over(struct session *session, int signals)
+static bool is_over(struct session *session)
 {
-    bool asked = ns_child_take_signals(signals, session->child);
+    bool asked = ns_child_take_signals(session->child);
     session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
     return asked || (session->options->pid && is_gone(session->options->pid));
 }
 
-static void watch(struct session *session, int signals)
+static void watch(struct session *session)
 {
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
-        over = is_over(session, signals) || (session->deadline && now >= session->deadline);
+        over = is_over(session) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next, take_hold, session);
         do_due(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
@@ -210,7 +211,7 @@ static void watch(struct session *session, int signals)
         if (session->deadline && next > session->deadline)
             next = session->deadline;
         if (!over)
-            ns_child_wait(signals, next);
+            ns_child_wait(next);
     }
 }
 
@@ -290,7 +291,7 @@ int ns_watch_say_error(const char *verb, pid_t pid, int error)
 }
 
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                      int signals, struct ns_diagnosis *diagnosis)
+                      struct ns_diagnosis *diagnosis)
 {
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
@@ -306,7 +307,7 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
     error = child ? ns_child_release(child) : 0;
     if (!error)
-        watch(&session, signals);
+        watch(&session);
     diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);

@@ -57,7 +57,7 @@ static int take_samples(struct ns_top *top, uint64_t end)
     int error =
         ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
     if (!error)
-        ns_child_wait(-1, next < end ? next : end);
+        ns_child_wait(next < end ? next : end);
     return error;
 }
 
