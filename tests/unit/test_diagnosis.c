@@ -74,13 +74,12 @@ static struct ns_verdict receives(void)
 static void add(struct ns_row_process *whose, enum ns_role role,
                 const struct ns_verdict *verdict)
 {
-    struct ns_row_connection connection = {
+    struct ns_row connection = {
         .process = whose,
         .role = role,
         .local = role == NS_ROLE_SERVER ? at(2, 7000) : at(1, 40000),
         .remote = role == NS_ROLE_SERVER ? at(1, 40000) : at(2, 7000),
-        .verdict = verdict,
-        .pattern = "",
+        .verdict = *verdict,
     };
     ns_diagnosis_add(&diagnosis, &connection);
 }

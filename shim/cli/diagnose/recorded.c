@@ -136,11 +136,10 @@ static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t
 /* The state while the samples of a slot are judged. */
 struct replay {
     struct ns_diagnosis *diagnosis;
-    struct ns_row_connection connection;
-    unsigned row;                         /* its id */
+    struct ns_row connection; /* pattern: of the first stall; without one, of the last wait */
+    unsigned row;             /* its id */
     const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
-    char pattern[NS_WORDS_MOST]; /* of the first stall; without one, of the last wait */
 };
 
 /* Keep a hold, and the writes before the first one that the program waited for. */
@@ -148,7 +147,7 @@ static void keep_hold(struct replay *replay, const struct ns_hold *hold)
 {
     if (hold->waited && !replay->has_stalled && replay->waited) {
         replay->has_stalled = true;
-        describe(replay->pattern, replay->waited->n_writes, replay->waited->sizes);
+        describe(replay->connection.pattern, replay->waited->n_writes, replay->waited->sizes);
     }
     ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
 }
@@ -231,7 +230,6 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     const struct ns_record_slot *slot = &record->slots[number];
     uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
     bool last = false;
-    *sum = (struct ns_verdict){0};
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
@@ -265,31 +263,26 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
                       const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_verdict verdict;
-    struct replay replay = {
-        .diagnosis = diagnosis,
-        .connection =
-            {
-                .process = process,
-                .source = NS_SOURCE_INSIDE,
-                .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
-                .local = address_of(&slot->local),
-                .remote = address_of(&slot->remote),
-                .connections = slot->lives,
-            },
-    };
+    struct replay replay = {.diagnosis = diagnosis};
+    struct ns_row *connection = &replay.connection;
     uint32_t sizes[NS_RECORD_SIZES];
-    const struct ns_row *row = ns_diagnosis_row(diagnosis, &replay.connection);
+    for (size_t i = 0; i < NS_RECORD_SIZES; i++)
+        sizes[i] = slot->sizes[i];
+    *connection = (struct ns_row){
+        .process = process,
+        .source = NS_SOURCE_INSIDE,
+        .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
+        .local = address_of(&slot->local),
+        .remote = address_of(&slot->remote),
+        .connections = slot->lives,
+    };
+    const struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
     if (!row)
         return;
     replay.row = row->id;
-    for (size_t i = 0; i < NS_RECORD_SIZES; i++)
-        sizes[i] = slot->sizes[i];
-    describe(replay.pattern, slot->n_writes, sizes);
-    judge_slot(&replay, record, number, at, &verdict);
-    replay.connection.pattern = replay.pattern;
-    replay.connection.verdict = &verdict;
-    ns_diagnosis_add(diagnosis, &replay.connection);
+    describe(connection->pattern, slot->n_writes, sizes);
+    judge_slot(&replay, record, number, at, &connection->verdict);
+    ns_diagnosis_add(diagnosis, connection);
 }
 
 /* Compare the answer times of the experiment, without [0] and with [1] the push or ACK. */

@@ -48,21 +48,21 @@ bool ns_address_is_same(const struct ns_address *one, const struct ns_address *o
            memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
-static const struct ns_address *service_of(const struct ns_row_connection *connection)
+static const struct ns_address *service_of(const struct ns_row *connection)
 {
     return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
 }
 
 /* Connections of unknown role to one local port are those of a service, whose peers have ephemeral
  * ports. */
-static bool is_same_peer(const struct ns_row *row, const struct ns_row_connection *connection)
+static bool is_same_peer(const struct ns_row *row, const struct ns_row *connection)
 {
     return row->role == NS_ROLE_UNKNOWN && row->service.known && connection->remote.known &&
            row->local.known && row->local.port == connection->local.port &&
            memcmp(&row->service.addr, &connection->remote.addr, sizeof row->service.addr) == 0;
 }
 
-static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *connection)
+static bool is_in_row(const struct ns_row *row, const struct ns_row *connection)
 {
     const struct ns_address *service = service_of(connection);
     bool both_unknown = !row->service.known && !service->known;
@@ -72,8 +72,7 @@ static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *
             is_same_peer(row, connection));
 }
 
-struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis,
-                                const struct ns_row_connection *connection)
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_in_row(&diagnosis->rows[i], connection)) {
@@ -86,15 +85,10 @@ struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis,
         return NULL;
     diagnosis->rows = list;
     struct ns_row *row = &list[diagnosis->n_rows++];
-    *row = (struct ns_row){
-        .id = diagnosis->next_id++,
-        .process = connection->process,
-        .source = connection->source,
-        .role = connection->role,
-        .is_peer = connection->is_peer,
-        .service = *service_of(connection),
-        .local = connection->local,
-    };
+    *row = *connection;
+    row->connections = 0;
+    row->id = diagnosis->next_id++;
+    row->service = *service_of(connection);
     return row;
 }
 
@@ -103,22 +97,21 @@ static uint64_t lost(const struct ns_verdict *verdict)
     return verdict->most_ns + verdict->receiving_ns;
 }
 
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
     struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
     if (!row)
         return;
     bool is_first = row->connections == 0;
     if (is_first)
-        row->verdict = *connection->verdict;
+        row->verdict = connection->verdict;
     else
-        ns_verdict_add(&row->verdict, connection->verdict);
-    if (is_first || lost(connection->verdict) > row->worst_ns) {
-        row->worst_ns = lost(connection->verdict);
+        ns_verdict_add(&row->verdict, &connection->verdict);
+    if (is_first || lost(&connection->verdict) > row->worst_ns) {
+        row->worst_ns = lost(&connection->verdict);
         row->local = connection->local;
         row->remote = connection->remote;
-        memset(row->pattern, 0, sizeof row->pattern);
-        strncpy(row->pattern, connection->pattern, sizeof row->pattern - 1);
+        memcpy(row->pattern, connection->pattern, sizeof row->pattern);
     }
     row->connections += connection->connections ? connection->connections : 1;
 }

@@ -12,6 +12,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
+enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see sentences.h */
+
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
 /* Can a preload reach the process? */
@@ -44,19 +46,21 @@ struct ns_cure {
     bool measured; /* by an experiment; otherwise estimated */
 };
 
+/* The connections of a row, or one of them, which is to be added to its row. */
 struct ns_row {
-    unsigned id;
-    struct ns_row_process *process;
+    struct ns_row_process *process; /* of this diagnosis */
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
-    struct ns_address service;       /* a server's local end; otherwise the remote end; port 0:
-                                      * several ports */
     struct ns_address local, remote; /* of the connection that lost most */
-    uint64_t worst_ns;               /* what that one lost */
-    unsigned connections;
+    unsigned connections;            /* in one that is to be added, 0 counts as 1 */
     struct ns_verdict verdict;
-    char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
+    char pattern[NS_WORDS_MOST]; /* "write 281, write 480, wait"; "": unknown */
+    /* Set when it is made: */
+    unsigned id;
+    struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
+                                * ports */
+    uint64_t worst_ns;         /* what the connection that lost most has lost */
     /* Set by ns_diagnosis_finish: */
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
@@ -97,18 +101,6 @@ struct ns_diagnosis {
     double lost_ms;      /* by all rows; counted once if both ends were watched */
 };
 
-/* A connection to add to its row. */
-struct ns_row_connection {
-    struct ns_row_process *process; /* of this diagnosis */
-    enum ns_source source;
-    enum ns_role role;
-    bool is_peer; /* see struct ns_row */
-    struct ns_address local, remote;
-    unsigned connections; /* that the verdict is for; 0 counts as 1 */
-    const struct ns_verdict *verdict;
-    const char *pattern; /* "": unknown */
-};
-
 /* Are both known and equal? */
 bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other);
 
@@ -123,13 +115,12 @@ struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, 
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(const char *verb, pid_t pid, int error);
 
-/* The row of such a connection, which is made if necessary; NULL without memory. Rows move when one
- * is added. Ignores verdict. */
-struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis,
-                                const struct ns_row_connection *connection);
+/* The row of such a connection, which is made without counts if necessary; NULL without memory.
+ * Rows move when one is made. */
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Add a connection with its final verdict. Without memory it is left out. */
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is

@@ -6,8 +6,6 @@
 
 #include "cli/diagnose/rows.h"
 
-enum { NS_WORDS_MOST = 1024 };
-
 /* Append to a text, which is cut to its size. */
 __attribute__((format(printf, 2, 3))) void ns_words_add(char text[NS_WORDS_MOST],
                                                         const char *format, ...);

@@ -112,23 +112,22 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
     return process;
 }
 
-static struct ns_row_connection connection_of(struct session *session, struct ns_watched *watched)
+static struct ns_row connection_of(struct session *session, struct ns_watched *watched)
 {
-    return (struct ns_row_connection){
+    return (struct ns_row){
         .process = process_of(session, watched),
         .source = NS_SOURCE_OUTSIDE,
         .role = watched->role,
         .is_peer = watched->is_peer,
         .local = watched->local,
         .remote = watched->remote,
-        .pattern = "",
     };
 }
 
 static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
 {
     struct session *session = context;
-    struct ns_row_connection connection = connection_of(session, watched);
+    struct ns_row connection = connection_of(session, watched);
     const struct ns_row *row =
         connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : NULL;
     if (row)
@@ -146,18 +145,16 @@ static bool know_process(void *context, struct ns_watched *watched)
 static bool harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
-    struct ns_row_connection connection;
-    struct ns_verdict verdict;
+    struct ns_row connection;
     if (!watched->ended && !session->final)
         return true;
-    ns_judge_verdict(&watched->judge, &verdict);
+    connection = connection_of(session, watched);
+    ns_judge_verdict(&watched->judge, &connection.verdict);
     if (!watched->ended && !watched->traffic &&
-        (watched->active_at == 0 || verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
+        (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
         session->diagnosis->idle++;
         return true;
     }
-    connection = connection_of(session, watched);
-    connection.verdict = &verdict;
     if (connection.process)
         ns_diagnosis_add(session->diagnosis, &connection);
     return true;
