@@ -147,16 +147,15 @@ static int compare_rows(const void *left, const void *right)
 {
     const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
     const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
-    int order = ns_top_is_shown(b) - ns_top_is_shown(a);
-    if (order == 0)
-        order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
-    if (order == 0)
-        order = (a->held_by != NULL) - (b->held_by != NULL);
-    if (order == 0)
-        order = (a->busy < b->busy) - (a->busy > b->busy);
-    if (order == 0)
-        order = (a->connections < b->connections) - (a->connections > b->connections);
-    return order ? order : (a->process.pid > b->process.pid) - (a->process.pid < b->process.pid);
+    const double keys[][2] = {
+        {ns_top_is_shown(b), ns_top_is_shown(a)}, {b->lost_rate, a->lost_rate},
+        {a->held_by != NULL, b->held_by != NULL}, {b->busy, a->busy},
+        {b->connections, a->connections},         {a->process.pid, b->process.pid},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i][0] < keys[i][1] || keys[i][0] > keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    return 0;
 }
 
 /* Remove rows without connections and holds. Ended connections have been forgotten, so that none
@@ -190,17 +189,6 @@ static void look_again(struct ns_top *top, uint64_t now)
     }
 }
 
-static void count_tally(struct ns_top *top)
-{
-    struct ns_watch_tally before = top->tally;
-    ns_watch_tally(top->watch, &top->tally);
-    top->since = top->tally;
-    top->since.looks -= before.looks;
-    top->since.missed -= before.missed;
-    top->since.forgotten -= before.forgotten;
-    top->since.busy_ns -= before.busy_ns;
-}
-
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
     for (size_t i = 0; i < top->n_rows; i++) {
@@ -209,7 +197,8 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     }
     ns_watch_each(top->watch, count_connection, top);
     ns_watch_forget_ended(top->watch);
-    count_tally(top);
+    top->before = top->tally;
+    ns_watch_tally(top->watch, &top->tally);
     top->seconds = (double)(now - top->begin) / SECOND;
     top->begin = now;
     top->n_held = 0;

@@ -23,7 +23,7 @@ static void print_count(FILE *out, uint64_t n, const char *noun, const char *plu
 
 static void print_summary(FILE *out, const struct ns_top *top)
 {
-    const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
+    const struct ns_watch_tally *tally = &top->tally, *before = &top->before;
     time_t now = time(NULL);
     unsigned stalling = 0;
     char clock[16];
@@ -34,13 +34,15 @@ static void print_summary(FILE *out, const struct ns_top *top)
     fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
             tally->connections, ns_plural(tally->connections), tally->busy, stalling,
             stalling == 1 ? " stalls" : "s stall");
-    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / top->seconds,
-            (double)since->busy_ns / 1e7 / top->seconds);
+    fprintf(out, "%.0f samples/s, %.1f%% of a CPU",
+            (double)(tally->looks - before->looks) / top->seconds,
+            (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
     print_count(out, tally->idle, "idle connection", "s", "not shown");
     if (tally->busy > tally->sampled)
         fprintf(out, "; %u sampled at a time", tally->sampled);
-    print_count(out, since->missed, "round", "s", "of samples late");
-    print_count(out, since->forgotten, "connection", "s", "not sampled (too short or too many)");
+    print_count(out, tally->missed - before->missed, "round", "s", "of samples late");
+    print_count(out, tally->forgotten - before->forgotten, "connection", "s",
+                "not sampled (too short or too many)");
     print_count(out, tally->denied, "process", "es",
                 "not examined (not permitted, or too few descriptors)");
     fputs("\n\n", out);

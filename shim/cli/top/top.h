@@ -48,9 +48,9 @@ struct ns_top {
     size_t n_rows;
     struct ns_top_held held[NS_TOP_HELD_MOST];
     size_t n_held;
-    uint64_t begin;                     /* of the interval */
-    double seconds;                     /* length of the last one */
-    struct ns_watch_tally tally, since; /* in all; in the last interval */
+    uint64_t begin;                      /* of the interval */
+    double seconds;                      /* length of the last one */
+    struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
 };
 
 /* For ns_watch_look; context is the struct ns_top. */
