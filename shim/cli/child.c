@@ -129,11 +129,6 @@ int ns_child_release(struct ns_child *child)
     return n == (ssize_t)sizeof error && error ? -error : -EIO;
 }
 
-static bool is_ending(uint32_t signal)
-{
-    return signal != SIGUSR1 && signal != SIGUSR2;
-}
-
 static bool is_stopped(pid_t pid)
 {
     siginfo_t info = {0};
@@ -164,7 +159,7 @@ bool ns_child_take_signals(struct ns_child *child)
         if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
         /* Without a child, every one of them ends this command. */
-        asked = asked || !child || is_ending(info.ssi_signo);
+        asked = asked || !child || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2);
         /* A terminal's ^C goes to the whole foreground group; kill(1) only to this process. */
         if (child && !child->ended && info.ssi_code <= 0)
             send_signal(child->pid, (int)info.ssi_signo);

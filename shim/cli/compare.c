@@ -73,18 +73,14 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
     return optind < argc;
 }
 
-static bool take_policy(struct comparison *comparison)
+/* Prepare the environment of the runs with the library. */
+static bool take_environment(struct comparison *comparison)
 {
     char path[PATH_MAX];
-    if (!comparison->policy)
-        return true;
-    return ns_environment_policy_file("compare", comparison->policy, path) &&
-           asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
-}
-
-static bool take_library(struct comparison *comparison)
-{
-    char path[PATH_MAX];
+    if (comparison->policy &&
+        (!ns_environment_policy_file("compare", comparison->policy, path) ||
+         asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
+        return false;
     if (ns_preload_take("compare", path))
         comparison->preload = ns_preload_variable(path);
     return comparison->preload != NULL;
@@ -281,8 +277,8 @@ static int compare(struct comparison *comparison)
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
-    if (!take_options(argc, argv, &comparison) || !take_policy(&comparison) ||
-        !take_library(&comparison) || !ns_outfile_open(&comparison.output, "compare"))
+    if (!take_options(argc, argv, &comparison) || !take_environment(&comparison) ||
+        !ns_outfile_open(&comparison.output, "compare"))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);
