@@ -132,7 +132,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
     bool written = write_policy(&options->policy, &report);
     report.next = ns_diagnosis_next(&report);
     report.now = ns_diagnosis_now(&report);
-    ns_report_print(stderr, &report, columns());
+    ns_report_print(&report, columns());
     if (options->policy.name && !report.policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                 options->policy.name);
@@ -147,15 +147,6 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
     free(report.next);
     free(report.now);
     return status;
-}
-
-/* The report has been written, but the program is still running: wait for its end. */
-static void stay(struct ns_child *child)
-{
-    while (!ns_child_has_ended(child)) {
-        ns_child_wait(UINT64_MAX);
-        ns_child_take_signals(child);
-    }
 }
 
 /* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
@@ -189,11 +180,9 @@ static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
                           "%s is still running, and this command waits for its end; ^C ends both",
                           options->program[0]);
     int status = report_all(options, diagnosis, child);
-    if (running) {
-        stay(child);
-        status = add_status(options, child->status, status);
-    }
-    return status;
+    for (; running && !ns_child_has_ended(child); ns_child_take_signals(child))
+        ns_child_wait(UINT64_MAX);
+    return running ? add_status(options, child->status, status) : status;
 }
 
 static int run(struct ns_diagnose_options *options)

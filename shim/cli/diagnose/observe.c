@@ -19,33 +19,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Is there a reason not to observe the program? */
-static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnosis *diagnosis)
-{
-    const char *list = getenv("LD_PRELOAD");
-    static struct ns_reach reach;
-    char entry[PATH_MAX], off[128];
-    if (options->outside)
-        return true;
-    if (ns_environment_off(off, sizeof off)) {
-        ns_diagnosis_note(diagnosis, "seen from outside only: NAGLESHIM_OFF is set");
-        return true;
-    }
-    ns_reach_inspect(options->program[0], &reach);
-    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
-        ns_diagnosis_note(diagnosis, "seen from outside only: it %s",
-                          ns_reach_reason(reach.verdict));
-        return true;
-    }
-    if (list && ns_preload_find(list, entry)) {
-        ns_diagnosis_note(
-            diagnosis, "LD_PRELOAD already names the library, so the program ran with it and was "
-                       "seen from outside only");
-        return true;
-    }
-    return false;
-}
-
 /* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
  * the file system (mostly its journal), and is killed if the disk is full. */
 static bool is_memory(const char *directory)
@@ -66,7 +39,7 @@ static void empty(int fd)
         closedir(directory);
 }
 
-static bool make_directory(struct ns_observation *observation, struct ns_diagnosis *diagnosis)
+static bool make_directory(struct ns_observation *observation)
 {
     const char *place = getenv("TMPDIR");
     if (!place || *place != '/' || strlen(place) > sizeof observation->directory - 32 ||
@@ -80,33 +53,43 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
             return true;
         rmdir(observation->directory);
     }
-    ns_diagnosis_note(diagnosis,
-                      "seen from outside only: records need a directory in memory (tmpfs), and "
-                      "neither /dev/shm nor TMPDIR is one that can be written");
     observation->directory[0] = '\0';
     return false;
 }
+
+#define NOTE(...) ns_diagnosis_note(diagnosis, __VA_ARGS__)
+#define OUTSIDE "seen from outside only: "
 
 void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
                       struct ns_diagnosis *diagnosis)
 {
     static char record[sizeof observation->directory + 20], experiment[40];
-    char library[PATH_MAX], reason[PATH_MAX];
-    const char *what = options->experiment;
-    if (is_unfit(options, diagnosis))
+    static struct ns_reach reach;
+    char library[PATH_MAX], text[PATH_MAX];
+    const char *list = getenv("LD_PRELOAD"), *what = options->experiment;
+    if (options->outside)
         return;
-    if (!ns_preload_locate(NS_OBSERVER_NAME, library, reason)) {
-        ns_diagnosis_note(diagnosis, "seen from outside only: %s", reason);
-        return;
+    ns_reach_inspect(options->program[0], &reach);
+    if (ns_environment_off(text, sizeof text)) {
+        NOTE(OUTSIDE "NAGLESHIM_OFF is set");
+    } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
+        NOTE(OUTSIDE "it %s", ns_reach_reason(reach.verdict));
+    } else if (list && ns_preload_find(list, text)) {
+        NOTE("LD_PRELOAD already names the library, so the program ran with it and was seen from "
+             "outside only");
+    } else if (!ns_preload_locate(NS_OBSERVER_NAME, library, text)) {
+        NOTE(OUTSIDE "%s", text);
+    } else if (!make_directory(observation)) {
+        NOTE(OUTSIDE "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
+                     "is one that can be written");
+    } else {
+        snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
+        snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
+                 what ? what : "");
+        observation->environment[0] = ns_preload_variable(library);
+        observation->environment[1] = record;
+        observation->environment[2] = experiment;
     }
-    if (!make_directory(observation, diagnosis))
-        return;
-    snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
-    snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
-             what ? what : "");
-    observation->environment[0] = ns_preload_variable(library);
-    observation->environment[1] = record;
-    observation->environment[2] = experiment;
 }
 
 /* Are these rows about the same connections? From inside, an inherited socket has no role, and its
@@ -171,11 +154,10 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
             first = process;
     }
     if (first)
-        ns_diagnosis_note(diagnosis,
-                          "process %d (%s) was seen from outside only: it left no record, as it "
-                          "has another user, root directory, mount namespace or environment, or "
-                          "there was no room for one",
-                          first->pid, first->name);
+        NOTE("process %d (%s) was seen from outside only: it left no record, as it "
+             "has another user, root directory, mount namespace or environment, or "
+             "there was no room for one",
+             first->pid, first->name);
 }
 
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis)
@@ -185,7 +167,7 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
         return;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
-        ns_diagnosis_note(diagnosis, "%zu records could not be read", n_broken);
+        NOTE("%zu records could not be read", n_broken);
     ns_diagnosis_drop(diagnosis, is_less_exact);
     examine_unrecorded(diagnosis);
 }

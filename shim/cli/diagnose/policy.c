@@ -57,7 +57,7 @@ static struct target target_of(const struct ns_row *of)
 {
     const struct ns_row *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
-    if (row->process->curable.yes || !row->process->curable.reason[0])
+    if (!row->process->curable.reason[0])
         return target;
     target.process = other && other->process->curable.yes ? other->process : NULL;
     target.role = row->role == NS_ROLE_CLIENT   ? NS_ROLE_SERVER
@@ -123,7 +123,7 @@ static bool is_cured_there(const struct ns_row *row)
 {
     const struct ns_row *other = row->other;
     return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
-           (other->process->curable.yes || !other->process->curable.reason[0]);
+           !other->process->curable.reason[0];
 }
 
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)

@@ -8,7 +8,6 @@
 
 #include <cJSON.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 struct ns_report {
     const struct ns_diagnosis *diagnosis;
@@ -21,8 +20,9 @@ struct ns_report {
     char *now;               /* what helps without a restart; NULL: nothing */
 };
 
-/* The text, wrapped at width columns; 0: not a terminal, and the headline stays on one line. */
-void ns_report_print(FILE *stream, const struct ns_report *report, int width);
+/* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
+ * stays on one line. */
+void ns_report_print(const struct ns_report *report, int width);
 
 /* Add the members that config/diagnosis.schema.json describes. */
 void ns_report_fill_json(cJSON *object, const struct ns_report *report);

@@ -21,43 +21,43 @@ enum {
 
 /* Wrap a text that begins at this column. A word that is longer than a line stays whole, so that it
  * can be copied. */
-static void print_words(FILE *stream, const char *text, int column, int indent, int width)
+static void print_words(const char *text, int column, int indent, int width)
 {
     bool first = true;
     while (*text) {
         int length = (int)strcspn(text, " ");
         if (!first && column + 1 + length > width) {
-            fprintf(stream, "\n%*s", indent, "");
+            fprintf(stderr, "\n%*s", indent, "");
             column = indent;
             first = true;
         }
-        column += fprintf(stream, "%s%.*s", first ? "" : " ", length, text);
+        column += fprintf(stderr, "%s%.*s", first ? "" : " ", length, text);
         first = false;
         text += length;
         text += strspn(text, " ");
     }
-    putc('\n', stream);
+    putc('\n', stderr);
 }
 
 /* "  label  text", with further lines indented below the text. */
-static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+static void print_wrapped(const char *label, const char *text, int width)
 {
     const int indent = 12;
-    fprintf(stream, "  %-*s", indent - 2, label);
-    print_words(stream, text, indent, indent, width);
+    fprintf(stderr, "  %-*s", indent - 2, label);
+    print_words(text, indent, indent, width);
 }
 
 /* The colour of a grade: red for a proven stall, yellow for what is not certain. "": none. */
-static const char *colour(FILE *stream, enum ns_grade grade)
+static const char *colour(enum ns_grade grade)
 {
-    if (!ns_output_has_colour(stream))
+    if (!ns_output_has_colour(stderr))
         return "";
     if (grade == NS_GRADE_PROVEN)
         return NS_RED;
     return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
 }
 
-static void print_cost(FILE *stream, const struct ns_row *row, int width)
+static void print_cost(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_conclusion *conclusion = &row->conclusion;
@@ -77,31 +77,31 @@ static void print_cost(FILE *stream, const struct ns_row *row, int width)
     if (conclusion->certain && verdict->maybe)
         ns_words_add(text, ", and at most %.0f ms more",
                      (double)(verdict->most_ns - verdict->certain_ns) / MS);
-    print_wrapped(stream, "cost", text, width);
+    print_wrapped("cost", text, width);
 }
 
-static void print_full(FILE *stream, const struct ns_row *row, int width)
+static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    const char *begin = colour(stream, verdict->grade);
-    fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
+    const char *begin = colour(verdict->grade);
+    fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
             ns_diagnosis_where(row), begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
-    print_cost(stream, row, width);
+    print_cost(row, width);
     if (row->pattern[0])
-        print_wrapped(stream, "pattern", row->pattern, width);
-    print_wrapped(stream, verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason",
-                  ns_diagnosis_proof(row), width);
+        print_wrapped("pattern", row->pattern, width);
+    print_wrapped(verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason", ns_diagnosis_proof(row),
+                  width);
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
-            print_wrapped(stream, "also slow", ns_diagnosis_delay(row, delay), width);
+            print_wrapped("also slow", ns_diagnosis_delay(row, delay), width);
     if (row->process->has_shim)
-        print_wrapped(stream, "library",
+        print_wrapped("library",
                       "it is loaded in this process; 'nagleshim doctor' shows what it does", width);
     for (unsigned i = 0; i < row->n_cures; i++)
-        print_wrapped(stream, i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
+        print_wrapped(i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
 }
 
-static void print_short(FILE *stream, const struct ns_row *row, int width)
+static void print_short(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     char line[NS_WORDS_MOST];
@@ -120,7 +120,7 @@ static void print_short(FILE *stream, const struct ns_row *row, int width)
                      ns_plural(verdict->requests));
     if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL)
         ns_words_add_delay(line, row, "");
-    print_words(stream, line, 0, 2, width);
+    print_words(line, 0, 2, width);
 }
 
 static bool is_full(const struct ns_row *row)
@@ -128,62 +128,61 @@ static bool is_full(const struct ns_row *row)
     return row->conclusion.stalls && !row->is_repeated && !row->is_held;
 }
 
-static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int columns)
+static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
 {
     const int width = columns ? columns : WIDTH_DEFAULT;
     size_t full = 0, brief = 0, left = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
-            print_full(stream, &diagnosis->rows[i], width);
+            print_full(&diagnosis->rows[i], width);
     full = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
             continue;
         if (brief == 0)
-            putc('\n', stream);
+            putc('\n', stderr);
         if (brief++ < SHORT_MOST)
-            print_short(stream, &diagnosis->rows[i], columns ? columns : INT_MAX);
+            print_short(&diagnosis->rows[i], columns ? columns : INT_MAX);
         else
             left++;
     }
     if (left)
-        fprintf(stream, "and %zu more rows; --json writes all of them\n", left);
+        fprintf(stderr, "and %zu more rows; --json writes all of them\n", left);
     if (diagnosis->idle)
-        fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
+        fprintf(stderr, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
                 diagnosis->idle, ns_plural(diagnosis->idle));
 }
 
-static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
+static void print_experiments(const struct ns_diagnosis *diagnosis)
 {
     unsigned n = 0;
     for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+            fprintf(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
                     ns_diagnosis_experiment(diagnosis->processes[i]));
 }
 
-void ns_report_print(FILE *stream, const struct ns_report *report, int width)
+void ns_report_print(const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const char *begin = colour(stream, diagnosis->grade);
+    const char *begin = colour(diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
-    fputs(title, stream);
-    fputs(begin, stream);
-    print_words(stream, ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
+    fprintf(stderr, "%s%s", title, begin);
+    print_words(ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
                 width ? width : INT_MAX);
-    fputs(*begin ? NS_PLAIN : "", stream);
-    print_rows(stream, diagnosis, width);
-    print_experiments(stream, diagnosis);
+    fputs(*begin ? NS_PLAIN : "", stderr);
+    print_rows(diagnosis, width);
+    print_experiments(diagnosis);
     if (report->next || diagnosis->n_notes)
-        putc('\n', stream);
+        putc('\n', stderr);
     for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        fprintf(stream, "note: %s\n", diagnosis->notes[i]);
+        fprintf(stderr, "note: %s\n", diagnosis->notes[i]);
     if (report->next)
-        fprintf(stream, "next: %s\n", report->next);
+        fprintf(stderr, "next: %s\n", report->next);
     if (report->now)
-        fprintf(stream, "now, without a restart: %s\n", report->now);
+        fprintf(stderr, "now, without a restart: %s\n", report->now);
     if (report->policy_file)
-        fprintf(stream, "policy: in %s\n", report->policy_file);
+        fprintf(stderr, "policy: in %s\n", report->policy_file);
     else if (report->policy)
-        fprintf(stream, "policy: %s\n", report->policy);
+        fprintf(stderr, "policy: %s\n", report->policy);
 }

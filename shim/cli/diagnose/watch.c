@@ -23,9 +23,8 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    PROCESS_MS = 20,   /* the name of a process that ends sooner stays unknown */
-    HARVEST_MS = 1000, /* connections that have ended are added to rows, and forgotten */
-    IDLE_MS = 50,      /* a connection without traffic for so long is idle */
+    HARVEST_MS = 20, /* the name of a process that ends sooner stays unknown */
+    IDLE_MS = 50,    /* a connection without traffic for so long is idle */
 };
 
 struct session {
@@ -34,7 +33,7 @@ struct session {
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
-    uint64_t next_process, next_harvest;
+    uint64_t next_harvest;
     bool final; /* harvest all connections, not only those that have ended */
 };
 
@@ -94,20 +93,20 @@ static void look_at(struct ns_row_process *process)
 /* The process of a connection. It is examined at once, since it may end the next moment. */
 static struct ns_row_process *process_of(struct session *session, struct ns_watched *watched)
 {
-    struct ns_row_process *process = watched->owner;
-    if (process)
-        return process;
-    process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
-    if (process && !process->exe[0])
+    if (watched->owner)
+        return watched->owner;
+    struct ns_row_process *process =
+        ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
+    if (!process)
+        return NULL;
+    if (!process->exe[0])
         look_at(process);
-    /* It may have ended already. */
-    if (process && !process->name[0])
+    if (!process->name[0]) /* it may have ended already */
         snprintf(process->name, sizeof process->name, "%s",
                  watched->pid == 0  ? "another user's process"
                  : watched->name[0] ? watched->name
                                     : "?");
-    if (process)
-        ns_sanitize(process->name);
+    ns_sanitize(process->name);
     watched->owner = process;
     return process;
 }
@@ -136,16 +135,11 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
         session->diagnosis->holds_untold++;
 }
 
-static bool know_process(void *context, struct ns_watched *watched)
-{
-    process_of(context, watched);
-    return true;
-}
-
 static bool harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
     struct ns_row connection;
+    process_of(session, watched);
     if (!watched->ended && !session->final)
         return true;
     connection = connection_of(session, watched);
@@ -160,22 +154,18 @@ static bool harvest(void *context, struct ns_watched *watched)
     return true;
 }
 
-/* Other work that is due. */
+/* Examine new processes; take and forget connections that have ended. */
 static void do_due(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
-    if (now >= session->next_process) {
-        ns_watch_each(session->watch, know_process, session);
-        ns_watch_tally(session->watch, &tally);
-        if (tally.denied > session->diagnosis->denied)
-            session->diagnosis->denied = tally.denied;
-        session->next_process = now + PROCESS_MS * UINT64_C(1000000);
-    }
-    if (now >= session->next_harvest) {
-        ns_watch_each(session->watch, harvest, session);
-        ns_watch_forget_ended(session->watch);
-        session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
-    }
+    if (now < session->next_harvest)
+        return;
+    session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
+    ns_watch_each(session->watch, harvest, session);
+    ns_watch_forget_ended(session->watch);
+    ns_watch_tally(session->watch, &tally);
+    if (tally.denied > session->diagnosis->denied)
+        session->diagnosis->denied = tally.denied;
 }
 
 static bool is_gone(pid_t pid)
