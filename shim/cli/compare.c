@@ -90,20 +90,16 @@ static bool take_environment(struct comparison *comparison)
  * group. */
 static double read_counter(const char *file, const char *group, const char *name)
 {
-    char names[4096], numbers[4096], *rest_names, *rest_numbers;
+    char names[4096], numbers[4096], *word, *number;
     FILE *stream = fopen(file, "re");
     double result = 0;
     while (stream && fgets(names, sizeof names, stream) && fgets(numbers, sizeof numbers, stream)) {
+        char *names_left = names, *numbers_left = numbers;
         if (strncmp(names, group, strlen(group)) != 0)
             continue;
-        char *word = strtok_r(names, " \n", &rest_names);
-        char *number = strtok_r(numbers, " \n", &rest_numbers);
-        while (word && number && strcmp(word, name) != 0) {
-            word = strtok_r(NULL, " \n", &rest_names);
-            number = strtok_r(NULL, " \n", &rest_numbers);
-        }
-        if (word && number)
-            result = strtod(number, NULL);
+        while ((word = strsep(&names_left, " \n")) && (number = strsep(&numbers_left, " \n")))
+            if (strcmp(word, name) == 0)
+                result = strtod(number, NULL);
     }
     if (stream)
         fclose(stream);
