@@ -71,8 +71,7 @@ static struct ns_verdict receives(void)
     };
 }
 
-static void add(struct ns_row_process *whose, enum ns_role role,
-                const struct ns_verdict *verdict)
+static void add(struct ns_row_process *whose, enum ns_role role, const struct ns_verdict *verdict)
 {
     struct ns_row connection = {
         .process = whose,
@@ -108,7 +107,10 @@ static const char *policy_of(void)
 
 static char *next_command(void)
 {
-    return ns_diagnosis_next(&(struct ns_report){.diagnosis = &diagnosis, .command = "nagleshim"});
+    struct ns_report report = {.diagnosis = &diagnosis, .command = "nagleshim"};
+    ns_report_advise(&report);
+    free(report.now);
+    return report.next;
 }
 
 CHECK(check_stall)
@@ -321,20 +323,21 @@ CHECK(check_no_stall)
 CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
-    const struct ns_report words = {.diagnosis = &diagnosis,
-                                    .command = "./nagleshim",
-                                    .program = program,
-                                    .policy_file = "my policy.json"};
+    struct ns_report words = {.diagnosis = &diagnosis,
+                              .command = "./nagleshim",
+                              .program = program,
+                              .policy_file = "my policy.json"};
     begin();
     struct ns_verdict verdict = stalls();
-    char *next;
     add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    next = ns_diagnosis_next(&words);
-    OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
-                            "'x?y?' plain-1.0/x ''") == 0,
+    ns_report_advise(&words);
+    OK(words.next &&
+           strcmp(words.next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
+                              "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");
-    free(next);
+    free(words.next);
+    free(words.now);
 }
 
 CHECK(check_holds)

@@ -82,8 +82,6 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
 
 static bool write_policy(struct ns_outfile *file, struct ns_report *report)
 {
-    if (file->fd < 0)
-        return true;
     if (!report->policy) {
         ns_outfile_drop(file);
         return true;
@@ -130,8 +128,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         .policy = ns_diagnosis_policy(diagnosis, false),
     };
     bool written = write_policy(&options->policy, &report);
-    report.next = ns_diagnosis_next(&report);
-    report.now = ns_diagnosis_now(&report);
+    ns_report_advise(&report);
     ns_report_print(&report, columns());
     if (options->policy.name && !report.policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",

@@ -154,7 +154,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
         const struct ns_row_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
         cJSON *entry = add_object(list);
-        add_number(entry, "row", held->row ? (double)(held->row - diagnosis->rows) : 0);
+        add_number(entry, "row", (double)(held->row - diagnosis->rows));
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
         add_ms(entry, "cost_ms", hold->cost);
@@ -191,8 +191,7 @@ static void add_system(cJSON *object)
 {
     struct utsname name;
     char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
-    if (uname(&name) != 0)
-        memset(&name, 0, sizeof name);
+    uname(&name);
     snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
     ns_output_text(object, "host", name.nodename);
     ns_output_text(object, "kernel", kernel);

@@ -289,12 +289,8 @@ static char *text_of(void (*print)(FILE *stream, const struct ns_report *report)
     return NULL;
 }
 
-char *ns_diagnosis_next(const struct ns_report *report)
+void ns_report_advise(struct ns_report *report)
 {
-    return text_of(print_next, report);
-}
-
-char *ns_diagnosis_now(const struct ns_report *report)
-{
-    return text_of(print_now, report);
+    report->next = text_of(print_next, report);
+    report->now = text_of(print_now, report);
 }

@@ -34,21 +34,19 @@ struct record {
     size_t n_slots, n_events;
 };
 
-/* -EINVAL: not a record of this version. */
-static int read_head(int fd, struct ns_record_head *head)
+/* False: it is not a record of this version. */
+static bool read_head(int fd, struct ns_record_head *head)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
         pread(fd, head, sizeof *head, 0) != sizeof *head)
-        return -EINVAL;
-    if (head->magic != NS_RECORD_MAGIC || head->version != NS_RECORD_VERSION ||
-        head->slot_size != sizeof(struct ns_record_slot) ||
-        head->event_size != sizeof(struct ns_record_event) || head->n_slots != NS_RECORD_SLOTS ||
-        head->n_events != NS_RECORD_EVENTS || head->tick_ns == 0)
-        return -EINVAL;
+        return false;
     head->name[sizeof head->name - 1] = '\0';
     head->exe[sizeof head->exe - 1] = '\0';
-    return 0;
+    return head->magic == NS_RECORD_MAGIC && head->version == NS_RECORD_VERSION &&
+           head->slot_size == sizeof(struct ns_record_slot) &&
+           head->event_size == sizeof(struct ns_record_event) && head->n_slots == NS_RECORD_SLOTS &&
+           head->n_events == NS_RECORD_EVENTS && head->tick_ns != 0;
 }
 
 /* Read up to *count elements and set *count to their number. NULL without memory. */
@@ -86,24 +84,20 @@ static void keep_complete(struct record *record)
     qsort(record->events, kept, sizeof *record->events, by_slot_and_time);
 }
 
-/* 0, -EINVAL or -ENOMEM. */
-static int read_record(int fd, struct record *record)
+static bool read_record(int fd, struct record *record)
 {
-    int error = read_head(fd, &record->head);
-    if (error)
-        return error;
+    if (!read_head(fd, &record->head))
+        return false;
     record->n_slots = record->head.slots;
     record->n_events = record->head.events;
     if (record->n_slots > NS_RECORD_SLOTS || record->n_events > NS_RECORD_EVENTS)
-        return -EINVAL;
-    record->slots =
-        read_all(fd, sizeof *record->slots, &record->n_slots, (off_t)NS_RECORD_SLOTS_AT);
-    record->events =
-        read_all(fd, sizeof *record->events, &record->n_events, (off_t)NS_RECORD_EVENTS_AT);
+        return false;
+    record->slots = read_all(fd, sizeof *record->slots, &record->n_slots, NS_RECORD_SLOTS_AT);
+    record->events = read_all(fd, sizeof *record->events, &record->n_events, NS_RECORD_EVENTS_AT);
     if (!record->slots || !record->events)
-        return -ENOMEM;
+        return false;
     keep_complete(record);
-    return 0;
+    return true;
 }
 
 static struct ns_address address_of(const struct ns_record_address *recorded)
@@ -347,20 +341,20 @@ static int is_record(const struct dirent *entry)
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
 }
 
-/* False: the file is not a record. */
+/* False: the file could not be read as a record. */
 static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char *name)
 {
     struct record record = {0};
     /* Opening a pipe must not block. */
     int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    int error = fd >= 0 ? read_record(fd, &record) : -EINVAL;
+    bool good = fd >= 0 && read_record(fd, &record);
     if (fd >= 0)
         close(fd);
-    if (!error && record.n_slots > 0)
+    if (good && record.n_slots > 0)
         take_record(diagnosis, &record);
     free(record.slots);
     free(record.events);
-    return error != -EINVAL;
+    return good;
 }
 
 int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)

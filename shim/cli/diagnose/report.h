@@ -16,8 +16,8 @@ struct ns_report {
     char *subject;           /* a command line, "process 17", or "every process" */
     char *policy;            /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
-    char *next;              /* what to do next; NULL: nothing */
-    char *now;               /* what helps without a restart; NULL: nothing */
+    char *next;              /* what to do next, allocated; NULL: nothing */
+    char *now;               /* the same without a restart */
 };
 
 /* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
@@ -36,10 +36,7 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-/* What to do next, allocated: a command if there is one. NULL: nothing. */
-char *ns_diagnosis_next(const struct ns_report *report);
-
-/* A command that ends the stalls of a running process now, allocated; NULL: none. */
-char *ns_diagnosis_now(const struct ns_report *report);
+/* Set next, which is a command if there is one, and now. */
+void ns_report_advise(struct ns_report *report);
 
 #endif

@@ -133,19 +133,13 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis, const struct ns_row *row))
 {
     for (size_t i = 0; i < diagnosis->n_rows;) {
-        unsigned id = diagnosis->rows[i].id;
-        size_t kept = 0;
         if (!drop(diagnosis, &diagnosis->rows[i])) {
             i++;
             continue;
         }
-        for (size_t hold = 0; hold < diagnosis->n_holds; hold++)
-            if (diagnosis->holds[hold].id != id)
-                diagnosis->holds[kept++] = diagnosis->holds[hold];
-        diagnosis->n_holds = kept;
-        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
-                (diagnosis->n_rows - i - 1) * sizeof diagnosis->rows[0]);
         diagnosis->n_rows--;
+        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
+                (diagnosis->n_rows - i) * sizeof diagnosis->rows[0]);
     }
 }
 
@@ -293,11 +287,11 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
-/* Connect the holds with their rows. A hold is not more certain than the verdict of its row. */
+/* Connect the holds with their rows, and drop those whose rows were dropped. A hold is not more
+ * certain than the verdict of its row. */
 static void finish_holds(struct ns_diagnosis *diagnosis)
 {
-    if (diagnosis->n_holds)
-        qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
+    size_t kept = 0;
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         struct ns_row_hold *hold = &diagnosis->holds[i];
         for (size_t row = 0; row < diagnosis->n_rows; row++)
@@ -307,7 +301,11 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
             continue;
         hold->hold.certain &= hold->row->verdict.stalls > 0;
         hold->hold.waited &= hold->row->verdict.stalls + hold->row->verdict.maybe > 0;
+        diagnosis->holds[kept++] = *hold;
     }
+    diagnosis->n_holds = kept;
+    if (kept)
+        qsort(diagnosis->holds, kept, sizeof diagnosis->holds[0], by_time);
 }
 
 static void find_cures(struct ns_row *row)

@@ -131,8 +131,7 @@ int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_br
 /* Add a hold to the row with this id. If there are too many, it is only counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
 
-/* Remove the rows for which drop returns true, with their holds. Call it before
- * ns_diagnosis_finish. */
+/* Remove the rows for which drop returns true. Call it before ns_diagnosis_finish. */
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_row *row));

@@ -34,7 +34,9 @@ struct session {
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
     uint64_t next_harvest;
-    bool final; /* harvest all connections, not only those that have ended */
+    bool final;      /* harvest all connections, not only those that have ended */
+    unsigned n_left; /* processes that the program has left behind */
+    pid_t left;      /* one of these */
 };
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
@@ -202,35 +204,29 @@ static void watch(struct session *session)
     }
 }
 
-struct left {
-    pid_t program, pid; /* pid: of one that is still running */
-    unsigned n;
-};
-
 static bool count_left(void *context, pid_t pid)
 {
-    struct left *left = context;
-    if (pid == left->program || is_gone(pid))
-        return true;
-    left->pid = pid;
-    left->n++;
+    struct session *session = context;
+    if (pid != session->child->pid && !is_gone(pid)) {
+        session->left = pid;
+        session->n_left++;
+    }
     return true;
 }
 
 /* The program has ended but may have left processes in the background. */
-static void note_left(const struct session *session)
+static void note_left(struct session *session)
 {
-    struct left left = {.program = session->child ? session->child->pid : 0};
     if (!session->child || !session->child->ended)
         return;
-    ns_watch_each_process(session->watch, count_left, &left);
-    if (left.n)
+    ns_watch_each_process(session->watch, count_left, session);
+    if (session->n_left)
         ns_diagnosis_note(
             session->diagnosis,
             "the program has ended, but %u process%s that it started %s still running; "
             "'nagleshim diagnose --pid %d' examines %s",
-            left.n, left.n == 1 ? "" : "es", left.n == 1 ? "is" : "are", left.pid,
-            left.n == 1 ? "it" : "one of them");
+            session->n_left, session->n_left == 1 ? "" : "es", session->n_left == 1 ? "is" : "are",
+            session->left, session->n_left == 1 ? "it" : "one of them");
 }
 
 static void take_tally(struct session *session)
