@@ -79,30 +79,33 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
     return row;
 }
 
-static void note_held(struct ns_top *top, const struct ns_watched *watched, uint64_t lost_ns)
+static struct ns_top_row *row_of(struct ns_top *top, struct ns_watched *watched)
 {
+    struct ns_top_row *row = watched->owner;
+    if (!row || row->role != watched->role)
+        row = find_row(top, watched);
+    watched->owner = row;
+    return row;
+}
+
+void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
+{
+    struct ns_top *top = context;
+    struct ns_top_row *row = row_of(top, watched);
     size_t i = 0;
+    if (!row || !hold->waited)
+        return;
+    row->holds++;
+    row->lost_ns += hold->cost;
     while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
                                 ns_address_is_same(&top->held[i].remote, &watched->remote)))
         i++;
     if (i == NS_TOP_HELD_MOST)
         return;
     if (i == top->n_held)
-        top->held[top->n_held++] = (struct ns_top_held){
-            .local = watched->local, .remote = watched->remote, .row = watched->owner};
-    top->held[i].lost_ns += lost_ns;
-}
-
-void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
-{
-    struct ns_top *top = context;
-    struct ns_top_row *row = watched->owner ? watched->owner : find_row(top, watched);
-    watched->owner = row;
-    if (!row || !hold->waited)
-        return;
-    row->holds++;
-    row->lost_ns += hold->cost;
-    note_held(top, watched, hold->cost);
+        top->held[top->n_held++] =
+            (struct ns_top_held){.local = watched->local, .remote = watched->remote, .row = row};
+    top->held[i].lost_ns += hold->cost;
 }
 
 /* Nagle's algorithm at the other end holds what this end waits for: it loses the same time. */
@@ -111,8 +114,7 @@ static void take_from_peer(const struct ns_top *top, const struct ns_watched *wa
     struct ns_top_row *row = watched->owner;
     for (size_t i = 0; i < top->n_held; i++) {
         const struct ns_top_held *held = &top->held[i];
-        if (watched->local.port == held->remote.port &&
-            ns_address_is_same(&watched->local, &held->remote) &&
+        if (ns_address_is_same(&watched->local, &held->remote) &&
             ns_address_is_same(&watched->remote, &held->local)) {
             row->held_by = held->row;
             row->lost_ns += held->lost_ns;
@@ -128,10 +130,7 @@ bool ns_top_is_shown(const struct ns_top_row *row)
 static bool count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
-    struct ns_top_row *row = watched->owner;
-    if (!row || row->role != watched->role)
-        row = find_row(top, watched);
-    watched->owner = row;
+    struct ns_top_row *row = row_of(top, watched);
     if (!row)
         return true;
     row->busy += watched->active_at >= top->begin;

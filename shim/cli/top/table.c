@@ -62,13 +62,12 @@ static const char *describe_peer(const struct ns_top_row *row)
     bool is_server = row->role == NS_ROLE_SERVER;
     text[0] = '\0';
     if (is_server)
-        ns_words_add(text, "port %u, ", row->service.port);
+        ns_words_add(text, "port %u", row->service.port);
     if (!is_server || row->connections == 1)
-        ns_words_add(text, "%s", ns_words_address(is_server ? &row->peer : &row->service));
-    if (!is_server && row->connections > 1)
-        ns_words_add(text, ", ");
+        ns_words_add(text, "%s%s", is_server ? ", " : "",
+                     ns_words_address(is_server ? &row->peer : &row->service));
     if (row->connections > 1 || (is_server && row->connections == 0))
-        ns_words_add(text, "%u connections", row->connections);
+        ns_words_add(text, ", %u connections", row->connections);
     if (row->held_by)
         ns_words_add(text, ", held by %s[%d]", row->held_by->process.name,
                      row->held_by->process.pid);
@@ -84,15 +83,6 @@ static int places(const char *text)
     return n;
 }
 
-static void print_row(FILE *out, const struct ns_top_row *row, int width)
-{
-    const char *role = ns_role_name(row->role);
-    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
-            width - places(row->process.name), "", row->process.pid, role ? role : "?",
-            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process.shim],
-            describe_peer(row));
-}
-
 size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
 {
     int width = NAME_LEAST;
@@ -104,8 +94,12 @@ size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most
     fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
             "HOLDS/S", "LOST/S", "SHARE", "SHIM");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
-            print_row(out, top->rows[i], width);
+        const struct ns_top_row *row = top->rows[i];
+        if (every || i < IDLE_MOST || row->busy || row->holds_rate > 0)
+            fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
+                    width - places(row->process.name), "", row->process.pid,
+                    ns_role_name(row->role), row->holds_rate, row->lost_rate, row->share * 100,
+                    shims[row->process.shim], describe_peer(row));
         else
             left++;
     }

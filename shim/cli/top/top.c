@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -35,8 +34,7 @@ static volatile sig_atomic_t asked_to_end;
 
 static void note_signal(int number)
 {
-    (void)number;
-    asked_to_end++;
+    asked_to_end = number;
 }
 
 static bool read_options(int argc, char **argv, struct options *options)
