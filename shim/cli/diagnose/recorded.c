@@ -24,8 +24,6 @@
 _Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
 _Static_assert((int)NS_RECORD_PHASES == (int)NS_PHASES, "what the judge takes");
 
-enum { NS_PER_MS = 1000000 };
-
 /* A record in memory. */
 struct record {
     struct ns_record_head head;
@@ -132,31 +130,26 @@ struct replay {
     struct ns_diagnosis *diagnosis;
     struct ns_row connection; /* pattern: of the first stall; without one, of the last wait */
     unsigned row;             /* its id */
-    const struct ns_record_event *waited; /* the last WAIT after a write */
     bool has_stalled;
 };
 
-/* Keep a hold, and the writes before the first one that the program waited for. */
-static void keep_hold(struct replay *replay, const struct ns_hold *hold)
-{
-    if (hold->waited && !replay->has_stalled && replay->waited) {
-        replay->has_stalled = true;
-        describe(replay->connection.pattern, replay->waited->n_writes, replay->waited->sizes);
-    }
-    ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
-}
-
-/* The samples of one connection, in order. */
+/* The samples of one connection, in order. The pattern is that of the first hold for which the
+ * program waited. */
 static void judge_life(struct replay *replay, struct ns_judge *judge,
                        const struct ns_record_event *events, size_t n)
 {
+    const struct ns_record_event *waited = NULL; /* the last WAIT after a write */
     struct ns_hold hold;
-    replay->waited = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (ns_judge_look(judge, &events[i].look, &hold))
-            keep_hold(replay, &hold);
+        if (ns_judge_look(judge, &events[i].look, &hold)) {
+            ns_diagnosis_add_hold(replay->diagnosis, replay->row, &hold);
+            if (hold.waited && !replay->has_stalled && waited) {
+                replay->has_stalled = true;
+                describe(replay->connection.pattern, waited->n_writes, waited->sizes);
+            }
+        }
         if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
-            replay->waited = &events[i];
+            waited = &events[i];
     }
 }
 
@@ -295,7 +288,7 @@ static void take_trial(struct ns_trial *trial, const struct record *record)
         } else if (tried && event->look.kind == NS_LOOK_WOKE &&
                    event->look.flags & NS_LOOK_ARRIVED) {
             bool with = tried->look.flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED);
-            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / NS_PER_MS;
+            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / 1e6;
             tried = NULL;
         }
     }

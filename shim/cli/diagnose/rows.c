@@ -216,8 +216,7 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
 static bool may_hold(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    return verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY ||
-           verdict->grade == NS_GRADE_CANNOT_TELL ||
+    return verdict->grade >= NS_GRADE_LIKELY || verdict->grade == NS_GRADE_CANNOT_TELL ||
            (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
 }
 
@@ -243,18 +242,13 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
     }
 }
 
-static bool is_called(const struct ns_row *row)
-{
-    return row->verdict.grade == NS_GRADE_PROVEN || row->verdict.grade == NS_GRADE_LIKELY;
-}
-
 /* The row of a process at the other end is reported only if one of the two ends stalls. */
 static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
-    if (!row->is_peer || is_called(row))
+    if (!row->is_peer || row->verdict.grade >= NS_GRADE_LIKELY)
         return false;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (is_called(&diagnosis->rows[i]) && meet(row, &diagnosis->rows[i]))
+        if (diagnosis->rows[i].verdict.grade >= NS_GRADE_LIKELY && meet(row, &diagnosis->rows[i]))
             return false;
     return true;
 }
