@@ -175,12 +175,6 @@ static void print_run(FILE *stream, const struct ns_report *report)
     fputs(" -- ", stream);
 }
 
-/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
-static const char *program_of(const struct ns_row_process *process)
-{
-    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
-}
-
 /* The command that starts a running process with the library. */
 static void print_start(FILE *stream, const struct ns_row_process *process,
                         const struct ns_report *report)
@@ -197,28 +191,15 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
     }
     print_run(stream, report);
     if (process->words_size == 0) {
-        print_word(stream, program_of(process));
+        /* A symbolic link has another name than the executable. */
+        bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
+        print_word(stream, is_link ? process->name : process->exe);
         fputs(" ITS ARGUMENTS", stream);
     }
     for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
         fputs(at ? " " : "", stream);
         print_word(stream, process->words + at);
     }
-}
-
-/* The command for a cure at the other end. */
-static void print_other_end(FILE *stream, const struct target *target, const struct ns_row *row,
-                            const struct ns_report *report)
-{
-    if (target->process) {
-        print_start(stream, target->process, report);
-        fputs("  # the other end", stream);
-        return;
-    }
-    print_run(stream, report);
-    fprintf(stream, "PROGRAM  # at the other end: the %s %s",
-            target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
-            ns_words_address(&row->remote));
 }
 
 static void print_next(FILE *stream, const struct ns_report *report)
@@ -241,8 +222,14 @@ static void print_next(FILE *stream, const struct ns_report *report)
     if (is_out_of_reach(row)) {
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);
+    } else if (!target.process) {
+        print_run(stream, report);
+        fprintf(stream, "PROGRAM  # at the other end: the %s %s",
+                target.role == NS_ROLE_SERVER ? "server on" : "client that connected from",
+                ns_words_address(&row->remote));
     } else if (target.process != row->process) {
-        print_other_end(stream, &target, row, report);
+        print_start(stream, target.process, report);
+        fputs("  # the other end", stream);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
     } else if (report->program) {

@@ -37,16 +37,6 @@ const char *ns_words_address(const struct ns_address *address)
     return text;
 }
 
-const char *ns_diagnosis_where(const struct ns_row *row)
-{
-    static const char *const roles[] = {[NS_ROLE_UNKNOWN] = "connected to",
-                                        [NS_ROLE_CLIENT] = "client of",
-                                        [NS_ROLE_SERVER] = "server on"};
-    static char text[NS_WORDS_MOST];
-    snprintf(text, sizeof text, "%s %s", roles[row->role], ns_words_address(&row->service));
-    return text;
-}
-
 static double mean_ms(uint64_t ns, uint64_t n)
 {
     return n ? (double)ns / MS / (double)n : 0;
@@ -106,33 +96,28 @@ void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, cons
 
 const char *ns_diagnosis_doubt(const struct ns_row *row)
 {
+    static const char *const doubts[] = {
+        [NS_DOUBT_NOTHING] = "there was nothing to judge",
+        [NS_DOUBT_NO_LOOKS] = "there were too few samples while data was in flight",
+        [NS_DOUBT_NO_UNSENT] = "this kernel does not report unsent bytes (Linux 4.6 and later do)",
+        [NS_DOUBT_NO_WINDOW] = "this kernel does not report the peer's window (Linux 5.4 and later "
+                               "do), and a full window looks the same",
+        [NS_DOUBT_ANSWERS] = "bytes were held, but the answers came so long after the release that "
+                             "they may not have waited for it",
+    };
     static char text[NS_WORDS_MOST];
-    switch (row->verdict.doubt) {
-    case NS_DOUBT_PEER:
+    const struct ns_verdict *verdict = &row->verdict;
+    if (verdict->doubt != NS_DOUBT_PEER)
+        snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
+    else
         snprintf(text, sizeof text,
                  "%" PRIu64 " times data of %s came %.0f ms after earlier data, when a delayed ACK "
                  "of %s had left; this view cannot tell whether the peer was held until then",
-                 row->verdict.gaps, ns_words_address(&row->remote),
-                 mean_ms(row->verdict.gaps_ns, row->verdict.gaps), row->process->name);
-        return text;
-    case NS_DOUBT_NO_LOOKS:
-        return "there were too few samples while data was in flight";
-    case NS_DOUBT_NO_UNSENT:
-        return "this kernel does not report unsent bytes (Linux 4.6 and later do)";
-    case NS_DOUBT_NO_WINDOW:
-        return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
-               "window looks the same";
-    case NS_DOUBT_ANSWERS:
-        snprintf(text, sizeof text,
-                 "bytes were held, but the answers came so long after the release that they may "
-                 "not have waited for it%s",
-                 row->process->trial.what == NS_EXPERIMENT_NONE ? "; --experiment push can decide"
-                                                                : "");
-        return text;
-    case NS_DOUBT_NOTHING:
-        break;
-    }
-    return "there was nothing to judge";
+                 verdict->gaps, ns_words_address(&row->remote),
+                 mean_ms(verdict->gaps_ns, verdict->gaps), row->process->name);
+    if (verdict->doubt == NS_DOUBT_ANSWERS && row->process->trial.what == NS_EXPERIMENT_NONE)
+        ns_words_add(text, "; --experiment push can decide");
+    return text;
 }
 
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
@@ -265,21 +250,12 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     return text;
 }
 
-/* "; 2203 ms were lost in 2.21 s"; several connections may have lost it at the same time. */
-static void add_price(char *text, const struct ns_diagnosis *diagnosis)
-{
-    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
-    ns_words_add(text, "; %s%.0f ms were lost%s in %.*f s",
-                 diagnosis->rows[0].conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
-                 diagnosis->lost_ms > watched ? " by all connections together" : "",
-                 watched < 10000 ? 2 : 0, watched / 1e3);
-}
-
 static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
 {
     const struct ns_row *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
     uint64_t stalled = row->conclusion.stalled;
+    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
     size_t others = 0;
     ns_words_add(text, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
@@ -301,7 +277,11 @@ static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
         others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
     if (others)
         ns_words_add(text, "; %zu more row%s too", others, others == 1 ? " stalls" : "s stall");
-    add_price(text, diagnosis);
+    /* Several connections may have lost it at the same time. */
+    ns_words_add(text, "; %s%.0f ms were lost%s in %.*f s",
+                 row->conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
+                 diagnosis->lost_ms > watched ? " by all connections together" : "",
+                 watched < 10000 ? 2 : 0, watched / 1e3);
 }
 
 /* All rows together: the counts that the headline has. */

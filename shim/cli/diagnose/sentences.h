@@ -13,9 +13,6 @@ __attribute__((format(printf, 2, 3))) void ns_words_add(char text[NS_WORDS_MOST]
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
 const char *ns_words_address(const struct ns_address *address);
 
-/* "client of 127.0.0.1:80", "server on 127.0.0.1:80" */
-const char *ns_diagnosis_where(const struct ns_row *row);
-
 /* The verdict on everything that was watched. */
 const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis);
 

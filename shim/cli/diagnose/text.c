@@ -57,6 +57,17 @@ static const char *colour(enum ns_grade grade)
     return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
 }
 
+/* "client of 127.0.0.1:80" */
+static const char *where(const struct ns_row *row)
+{
+    static const char *const roles[] = {[NS_ROLE_UNKNOWN] = "connected to",
+                                        [NS_ROLE_CLIENT] = "client of",
+                                        [NS_ROLE_SERVER] = "server on"};
+    static char text[128];
+    snprintf(text, sizeof text, "%s %s", roles[row->role], ns_words_address(&row->service));
+    return text;
+}
+
 static void print_cost(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
@@ -84,8 +95,8 @@ static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const char *begin = colour(verdict->grade);
-    fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
-            ns_diagnosis_where(row), begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
+    fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid, where(row),
+            begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
     print_cost(row, width);
     if (row->pattern[0])
         print_wrapped("pattern", row->pattern, width);
@@ -105,8 +116,8 @@ static void print_short(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     char line[NS_WORDS_MOST];
-    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
-             ns_diagnosis_where(row), ns_row_grade(row));
+    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid, where(row),
+             ns_row_grade(row));
     if (row->is_held)
         ns_words_add(line, ", %s[%d]", row->other->process->name, row->other->process->pid);
     else if (row->is_repeated)
