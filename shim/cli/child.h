@@ -18,19 +18,16 @@ struct ns_child {
 
 struct ns_child_options {
     char *const *argv;
-    char *const
-        *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
-    bool quiet;       /* standard input and output are /dev/null */
-    bool to_stderr;   /* standard output is standard error, since this command uses it */
+    char *const *environment; /* "NAME=VALUE" to set, "NAME" to take away; or NULL */
+    bool quiet;               /* standard input and output are /dev/null */
+    bool to_stderr;           /* standard output is standard error, since this command uses it */
 };
 
 /* Set SIGCHLD to its default: if it is ignored, wait(2) fails. Some supervisors and containers'
  * first processes start programs with SIGCHLD ignored. main calls this first. */
 void ns_child_await(void);
 
-/* Restore SIGCHLD and the limit of descriptors to what they were, before another program is
- * executed.
- */
+/* Restore SIGCHLD and the limit of descriptors to what they were, before execve. */
 void ns_child_restore(void);
 
 /* From now on, SIGCHLD and the signals that end programs are for ns_child_take_signals. Call it

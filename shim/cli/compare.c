@@ -210,11 +210,11 @@ static const char *verdict(const struct comparison *comparison)
 static void print(const struct comparison *comparison)
 {
     const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    bool colour = comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr);
-    const char *shown = with->values[MEDIAN] < without->values[MEDIAN] ? NS_GREEN : NS_RED;
-
-    fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour ? shown : "",
-            verdict(comparison), colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
+    const char *colour = "";
+    if (comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr))
+        colour = with->values[MEDIAN] < without->values[MEDIAN] ? NS_GREEN : NS_RED;
+    fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour,
+            verdict(comparison), *colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
     fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
     for (unsigned i = 0; i < VALUES; i++)
         if (i != PERCENTILE || without->n + with->n >= 2 * PERCENTILE_LEAST)

@@ -29,9 +29,8 @@ static int columns(void)
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return 0;
-    return size.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
-           : size.ws_col > WIDTH_MOST ? WIDTH_MOST
-                                      : size.ws_col;
+    int width = size.ws_col < WIDTH_MOST ? size.ws_col : WIDTH_MOST;
+    return width > WIDTH_LEAST ? width : WIDTH_LEAST;
 }
 
 /* What is watched: a command line, "process 17" or "every process". Allocated. */

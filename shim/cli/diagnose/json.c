@@ -7,11 +7,9 @@
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#define MS 1e6
 #define PLACE "@DIAGNOSIS@"
 
 static void add_number(cJSON *object, const char *name, double value)
@@ -30,11 +28,6 @@ static cJSON *add_object(cJSON *list)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddItemToArray(list, object);
     return object;
-}
-
-static void add_address(cJSON *object, const char *name, const struct ns_address *address)
-{
-    ns_output_text(object, name, address->known ? ns_words_address(address) : NULL);
 }
 
 /* null: unknown, as without a process */
@@ -75,14 +68,13 @@ static void add_cures(cJSON *row_object, const struct ns_row *row)
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
-        const struct ns_row *at = cure->at;
         cJSON *entry = add_object(list);
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);
-        add_reachable(entry, at ? at->process : NULL);
+        add_reachable(entry, cure->at ? cure->at->process : NULL);
     }
 }
 
@@ -130,9 +122,9 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     cJSON_AddStringToObject(object, "source",
                             row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
     ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? role : NULL);
-    add_address(object, "service", &row->service);
-    add_address(object, "local", &row->local);
-    add_address(object, "remote", &row->remote);
+    ns_output_text(object, "service", row->service.known ? ns_words_address(&row->service) : NULL);
+    ns_output_text(object, "local", row->local.known ? ns_words_address(&row->local) : NULL);
+    ns_output_text(object, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
@@ -170,10 +162,9 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         const struct ns_row_process *process = diagnosis->processes[i];
         const struct ns_trial *trial = &process->trial;
-        cJSON *entry;
         if (trial->what == NS_EXPERIMENT_NONE)
             continue;
-        entry = add_object(list);
+        cJSON *entry = add_object(list);
         ns_output_text(entry, "name", process->name);
         add_number(entry, "pid", process->pid);
         cJSON_AddStringToObject(entry, "what",

@@ -15,8 +15,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -231,46 +231,44 @@ static void note_left(struct session *session)
 
 static void take_tally(struct session *session)
 {
+    struct ns_diagnosis *diagnosis = session->diagnosis;
     struct ns_watch_tally tally;
     ns_watch_tally(session->watch, &tally);
-    session->diagnosis->looks = tally.looks;
-    session->diagnosis->missed = tally.missed;
-    session->diagnosis->forgotten = tally.forgotten;
-    session->diagnosis->idle += tally.idle;
-    if (tally.denied > session->diagnosis->denied)
-        session->diagnosis->denied = tally.denied;
+    diagnosis->looks = tally.looks;
+    diagnosis->missed = tally.missed;
+    diagnosis->forgotten = tally.forgotten;
+    diagnosis->idle += tally.idle;
     if (tally.missed > tally.rounds / 20)
-        ns_diagnosis_note(session->diagnosis,
-                          "%llu of %llu samples from outside were late: holds may have been missed",
-                          (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+        ns_diagnosis_note(diagnosis,
+                          "%" PRIu64 " of %" PRIu64 " samples from outside were late: holds may "
+                          "have been missed",
+                          tally.missed, tally.rounds);
     if (tally.forgotten)
-        ns_diagnosis_note(
-            session->diagnosis, "at least %llu connection%s not sampled: too short, or too many",
-            (unsigned long long)tally.forgotten, tally.forgotten == 1 ? " was" : "s were");
-    if (session->diagnosis->denied)
-        ns_diagnosis_note(session->diagnosis,
-                          "%llu process%s could not be examined: other users' or protected ones "
-                          "need root, and all need descriptors (ulimit -Hn)",
-                          (unsigned long long)session->diagnosis->denied,
-                          session->diagnosis->denied == 1 ? "" : "es");
+        ns_diagnosis_note(diagnosis,
+                          "at least %" PRIu64 " connection%s not sampled: too short, or too many",
+                          tally.forgotten, tally.forgotten == 1 ? " was" : "s were");
+    if (diagnosis->denied)
+        ns_diagnosis_note(diagnosis,
+                          "%" PRIu64 " process%s could not be examined: other users' or protected "
+                          "ones need root, and all need descriptors (ulimit -Hn)",
+                          diagnosis->denied, diagnosis->denied == 1 ? "" : "es");
 }
 
 int ns_watch_say_error(const char *verb, pid_t pid, int error)
 {
-    if (error == -EPERM || error == -EACCES) {
+    bool is_denied = error == -EPERM || error == -EACCES;
+    if (is_denied)
         ns_say(verb,
                "permission denied: process %d is another user's, or protected; run this command as "
                "that user, or as root",
                pid);
-        return NS_EXIT_DENIED;
-    }
-    if (error == -ESRCH)
+    else if (error == -ESRCH)
         ns_say(verb, "there is no process %d", pid);
     else if (error == -EPROTONOSUPPORT)
         ns_say(verb, "this kernel has no INET_DIAG for TCP (the module tcp_diag)");
     else
         ns_say(verb, "cannot list TCP sockets: %s", strerror(-error));
-    return NS_EXIT_ERROR;
+    return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
