@@ -3,10 +3,12 @@
  * ignored signals and limits as from a shell, and none of this command's descriptors. */
 #include "cli/child.h"
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 static sigset_t mask_before;
 static bool was_ignored; /* SIGCHLD */
 static struct rlimit files_before;
+static int signals = -1; /* signalfd(2) */
 
 void ns_child_await(void)
 {
@@ -37,7 +40,7 @@ void ns_child_restore(void)
     setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
-int ns_child_signals(void)
+bool ns_child_signals(const char *verb)
 {
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
@@ -50,10 +53,11 @@ int ns_child_signals(void)
         /* nohup and a shell's background jobs ignore some: they stay ignored. */
         if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaddset(&set, handed[i]);
-    if (sigprocmask(SIG_BLOCK, &set, &mask_before) != 0)
-        return -errno;
-    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    if (sigprocmask(SIG_BLOCK, &set, &mask_before) == 0)
+        signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (signals < 0)
+        ns_say(verb, "cannot receive signals: %s", strerror(errno));
+    return signals >= 0;
 }
 
 static bool redirect(const struct ns_child_options *options)
@@ -67,11 +71,11 @@ static bool redirect(const struct ns_child_options *options)
            dup2(null, STDOUT_FILENO) == STDOUT_FILENO;
 }
 
-static void change_environment(const char *const *changes)
+static void change_environment(char *const *changes)
 {
     for (; changes && *changes; changes++) {
         if (strchr(*changes, '='))
-            putenv((char *)*changes);
+            putenv(*changes);
         else
             unsetenv(*changes);
     }
@@ -125,11 +129,6 @@ int ns_child_release(struct ns_child *child)
     return n == (ssize_t)sizeof error && error ? -error : -EIO;
 }
 
-static bool is_ending(uint32_t signal)
-{
-    return signal != SIGUSR1 && signal != SIGUSR2;
-}
-
 static bool is_stopped(pid_t pid)
 {
     siginfo_t info = {0};
@@ -152,7 +151,7 @@ static void stop_as(pid_t pid)
         raise(SIGTSTP);
 }
 
-bool ns_child_take_signals(int signals, struct ns_child *child)
+bool ns_child_take_signals(struct ns_child *child)
 {
     struct signalfd_siginfo info;
     bool asked = false;
@@ -160,12 +159,21 @@ bool ns_child_take_signals(int signals, struct ns_child *child)
         if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
             continue;
         /* Without a child, every one of them ends this command. */
-        asked = asked || !child || is_ending(info.ssi_signo);
+        asked = asked || !child || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2);
         /* A terminal's ^C goes to the whole foreground group; kill(1) only to this process. */
         if (child && !child->ended && info.ssi_code <= 0)
             send_signal(child->pid, (int)info.ssi_signo);
     }
     return asked;
+}
+
+void ns_child_wait(uint64_t then)
+{
+    const uint64_t second = 1000000000;
+    struct pollfd wake = {.fd = signals, .events = POLLIN};
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
+    struct timespec timeout = {(time_t)(left / second), (long)(left % second)};
+    ppoll(&wake, 1, &timeout, NULL);
 }
 
 bool ns_child_has_ended(struct ns_child *child)

@@ -5,6 +5,7 @@
 #define NS_CHILD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct ns_child {
@@ -17,24 +18,21 @@ struct ns_child {
 
 struct ns_child_options {
     char *const *argv;
-    const char *const
-        *environment; /* "NAME=VALUE" to set, "NAME" to take away; NULL-terminated, or NULL */
-    bool quiet;       /* standard input and output are /dev/null */
-    bool to_stderr;   /* standard output is standard error, since this command uses it */
+    char *const *environment; /* "NAME=VALUE" to set, "NAME" to take away; or NULL */
+    bool quiet;               /* standard input and output are /dev/null */
+    bool to_stderr;           /* standard output is standard error, since this command uses it */
 };
 
 /* Set SIGCHLD to its default: if it is ignored, wait(2) fails. Some supervisors and containers'
  * first processes start programs with SIGCHLD ignored. main calls this first. */
 void ns_child_await(void);
 
-/* Restore SIGCHLD and the limit of descriptors to what they were, before another program is
- * executed.
- */
+/* Restore SIGCHLD and the limit of descriptors to what they were, before execve. */
 void ns_child_restore(void);
 
-/* From now on, SIGCHLD and the signals that end programs arrive on the descriptor (signalfd(2))
- * that this returns; or -errno. Call it before the first child. */
-int ns_child_signals(void);
+/* From now on, SIGCHLD and the signals that end programs are for ns_child_take_signals. Call it
+ * before the first child. False after a message in the name of the verb. */
+bool ns_child_signals(const char *verb);
 
 /* Fork a process that waits for ns_child_release, so that it can be watched from its first call on.
  * 0 or -errno. */
@@ -46,7 +44,10 @@ int ns_child_release(struct ns_child *child);
 /* Read the pending signals. Those that were sent to this process only are passed on to the child,
  * unless it is NULL; a terminal's ^C reaches the child by itself. True if one of them asked this
  * command to end. */
-bool ns_child_take_signals(int signals, struct ns_child *child);
+bool ns_child_take_signals(struct ns_child *child);
+
+/* Sleep until this time (CLOCK_MONOTONIC ns) or until a signal. */
+void ns_child_wait(uint64_t then);
 
 /* Has it ended? Does not block; status is set. */
 bool ns_child_has_ended(struct ns_child *child);

@@ -23,29 +23,37 @@
 #define SAY(...) ns_say("compare", __VA_ARGS__)
 
 /* With fewer than 5 runs of each kind, no difference can be significant. */
-enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
+enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000, PERCENTILE_LEAST = 20 };
 enum { WITHOUT, WITH, ARMS };
-enum { STALLS, DELAYED_ACKS, SEGMENTS, COUNTS };
-/* Its line of the table, which needs so many runs of a kind. */
-enum { PERCENTILE = 2, PERCENTILE_LEAST = 20 };
+
+/* What is measured: the lines of the table, and the members of --json. */
+enum { MEDIAN, LONGEST, PERCENTILE, STALLS, DELAYED_ACKS, SEGMENTS, VALUES };
+static const struct {
+    const char *line, *member;
+} values[VALUES] = {
+    [MEDIAN] = {"ms a run, median", "median_ms"},
+    [LONGEST] = {"ms a run, longest", "longest_ms"},
+    [PERCENTILE] = {"ms a run, 90th percentile", NULL},
+    [STALLS] = {"stalls a run, seen from outside", "stalls"},
+    [DELAYED_ACKS] = {"delayed ACKs a run, all programs", "delayed_acks"},
+    [SEGMENTS] = {"segments a run, all programs", "segments"},
+};
 
 /* The runs of one kind. */
 struct arm {
     unsigned n;
-    double ms[RUNS_MOST];    /* run times; sorted at the end */
-    uint64_t counts[COUNTS]; /* sums */
-    double median_ms;
+    double ms[RUNS_MOST];  /* run times; sorted at the end */
+    double values[VALUES]; /* of the counts, first the sums and at the end the means */
 };
 
 struct comparison {
-    const char *policy, *json;
+    const char *policy;
     struct ns_outfile output;
     char **program;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
     double p;
     char *preload, *policy_variable;
-    int signals;
     bool interrupted;
 };
 
@@ -54,7 +62,7 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
     double runs = RUNS_DEFAULT;
     const struct ns_target targets[] = {{NS_COMPARE_RUNS, &runs, RUNS_LEAST, RUNS_MOST},
                                         {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
-                                        {NS_COMPARE_JSON, &comparison->json, 0, 0},
+                                        {NS_COMPARE_JSON, &comparison->output.name, 0, 0},
                                         {0}};
     if (!ns_verbs_read("compare", argc, argv, targets))
         return false;
@@ -65,18 +73,14 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
     return optind < argc;
 }
 
-static bool take_policy(struct comparison *comparison)
+/* Prepare the environment of the runs with the library. */
+static bool take_environment(struct comparison *comparison)
 {
     char path[PATH_MAX];
-    if (!comparison->policy)
-        return true;
-    return ns_environment_policy_file("compare", comparison->policy, path) &&
-           asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) >= 0;
-}
-
-static bool take_library(struct comparison *comparison)
-{
-    char path[PATH_MAX];
+    if (comparison->policy &&
+        (!ns_environment_policy_file("compare", comparison->policy, path) ||
+         asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
+        return false;
     if (ns_preload_take("compare", path))
         comparison->preload = ns_preload_variable(path);
     return comparison->preload != NULL;
@@ -84,44 +88,40 @@ static bool take_library(struct comparison *comparison)
 
 /* A counter of this network namespace. The file has a line of names and a line of values for each
  * group. */
-static uint64_t read_counter(const char *file, const char *group, const char *name)
+static double read_counter(const char *file, const char *group, const char *name)
 {
-    char names[4096], values[4096], *rest_names, *rest_values;
+    char names[4096], numbers[4096], *word, *number;
     FILE *stream = fopen(file, "re");
-    uint64_t result = 0;
-    while (stream && fgets(names, sizeof names, stream) && fgets(values, sizeof values, stream)) {
+    double result = 0;
+    while (stream && fgets(names, sizeof names, stream) && fgets(numbers, sizeof numbers, stream)) {
+        char *names_left = names, *numbers_left = numbers;
         if (strncmp(names, group, strlen(group)) != 0)
             continue;
-        char *word = strtok_r(names, " \n", &rest_names);
-        char *number = strtok_r(values, " \n", &rest_values);
-        while (word && number && strcmp(word, name) != 0) {
-            word = strtok_r(NULL, " \n", &rest_names);
-            number = strtok_r(NULL, " \n", &rest_values);
-        }
-        if (word && number)
-            result = strtoull(number, NULL, 10);
+        while ((word = strsep(&names_left, " \n")) && (number = strsep(&numbers_left, " \n")))
+            if (strcmp(word, name) == 0)
+                result = strtod(number, NULL);
     }
     if (stream)
         fclose(stream);
     return result;
 }
 
-static void read_counters(uint64_t counts[COUNTS])
+/* The kernel counts no stalls. */
+static void read_counters(double counters[VALUES])
 {
-    counts[STALLS] = 0; /* the kernel does not count them */
-    counts[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
-    counts[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
+    counters[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
+    counters[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
 }
 
-static void count(struct arm *arm, const struct ns_diagnosis *diagnosis,
-                  const uint64_t before[COUNTS])
+static void count(struct arm *arm, const struct ns_diagnosis *diagnosis, const double *before)
 {
-    uint64_t now[COUNTS];
+    double now[VALUES] = {0};
     read_counters(now);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        now[STALLS] += diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe;
-    for (unsigned i = 0; i < COUNTS; i++)
-        arm->counts[i] += now[i] - before[i];
+        now[STALLS] +=
+            (double)(diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe);
+    for (unsigned i = STALLS; i < VALUES; i++)
+        arm->values[i] += now[i] - before[i];
     arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 
@@ -129,17 +129,15 @@ static void count(struct arm *arm, const struct ns_diagnosis *diagnosis,
 static int run_once(struct comparison *comparison, unsigned number)
 {
     /* Without the library, NAGLESHIM_OFF disables it if LD_PRELOAD names it anyway. */
-    const char *const environments[ARMS][4] = {
+    char *const environments[ARMS][4] = {
         [WITHOUT] = {"NAGLESHIM_OFF=1"},
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
-    struct ns_diagnose_options options = {
-        .verb = "compare", .program = comparison->program, .outside = true};
+    struct ns_diagnose_options options = {.verb = "compare", .program = comparison->program};
     struct ns_child_options wanted = {
         .argv = comparison->program, .environment = environments[number], .quiet = true};
-    struct ns_diagnose_end end = {0};
     struct ns_diagnosis diagnosis = {0};
-    uint64_t before[COUNTS];
+    double before[VALUES] = {0};
     struct ns_child child;
 
     read_counters(before);
@@ -148,19 +146,17 @@ static int run_once(struct comparison *comparison, unsigned number)
         SAY("cannot start a process: %s", strerror(-error));
         return NS_EXIT_ERROR;
     }
-    ns_diagnose_watch(&options, &child, comparison->signals, &diagnosis, &end);
-    comparison->interrupted = end.interrupted;
-    if (!end.failure && !end.interrupted && end.status != 0) {
+    int status = ns_diagnose_watch(&options, &child, &diagnosis);
+    comparison->interrupted = diagnosis.interrupted;
+    if (status == 0 && !diagnosis.interrupted && child.status != 0) {
         SAY("a run %s the library failed with status %d, so nothing can be compared",
-            number == WITH ? "with" : "without", end.status);
-        end.failure = NS_EXIT_ERROR;
-    } else if (!end.failure && !end.interrupted) {
+            number == WITH ? "with" : "without", child.status);
+        status = NS_EXIT_ERROR;
+    } else if (status == 0 && !diagnosis.interrupted) {
         count(&comparison->arms[number], &diagnosis, before);
     }
-    for (unsigned i = 0; i < end.n_notes; i++)
-        free(end.notes[i]);
     ns_diagnosis_release(&diagnosis);
-    return end.failure;
+    return status;
 }
 
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */
@@ -185,23 +181,23 @@ static int run_all(struct comparison *comparison)
 
 static void conclude(struct comparison *comparison)
 {
-    struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    comparison->p = ns_statistics_mann_whitney(without->ms, without->n, with->ms, with->n);
-    without->median_ms = ns_statistics_median(without->ms, without->n);
-    with->median_ms = ns_statistics_median(with->ms, with->n);
-}
-
-/* Of sorted values. */
-static double percentile(const struct arm *arm, unsigned percent)
-{
-    unsigned rank = (arm->n * percent + 99) / 100;
-    return arm->ms[rank ? rank - 1 : 0];
+    struct arm *arms = comparison->arms;
+    comparison->p =
+        ns_statistics_mann_whitney(arms[WITHOUT].ms, arms[WITHOUT].n, arms[WITH].ms, arms[WITH].n);
+    for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
+        for (unsigned i = STALLS; i < VALUES; i++)
+            arm->values[i] /= arm->n;
+        arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */
+        arm->values[LONGEST] = arm->ms[arm->n - 1];
+        arm->values[PERCENTILE] = arm->ms[(arm->n * 90 + 99) / 100 - 1];
+    }
 }
 
 static const char *verdict(const struct comparison *comparison)
 {
     static char text[80];
-    double without = comparison->arms[WITHOUT].median_ms, with = comparison->arms[WITH].median_ms;
+    double without = comparison->arms[WITHOUT].values[MEDIAN];
+    double with = comparison->arms[WITH].values[MEDIAN];
     bool faster = with < without;
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
@@ -211,55 +207,35 @@ static const char *verdict(const struct comparison *comparison)
     return text;
 }
 
-static double each(const struct arm *arm, unsigned count)
-{
-    return arm->n ? (double)arm->counts[count] / arm->n : 0;
-}
-
 static void print(const struct comparison *comparison)
 {
     const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    const struct {
-        const char *name;
-        double without, with;
-    } lines[] = {
-        {"ms a run, median", without->median_ms, with->median_ms},
-        {"ms a run, longest", percentile(without, 100), percentile(with, 100)},
-        {"ms a run, 90th percentile", percentile(without, 90), percentile(with, 90)},
-        {"stalls a run, seen from outside", each(without, STALLS), each(with, STALLS)},
-        {"delayed ACKs a run, all programs", each(without, DELAYED_ACKS), each(with, DELAYED_ACKS)},
-        {"segments a run, all programs", each(without, SEGMENTS), each(with, SEGMENTS)},
-    };
-
-    bool colour = comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr);
-    const char *shown = with->median_ms < without->median_ms ? NS_GREEN : NS_RED;
-
-    fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour ? shown : "",
-            verdict(comparison), colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
+    const char *colour = "";
+    if (comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr))
+        colour = with->values[MEDIAN] < without->values[MEDIAN] ? NS_GREEN : NS_RED;
+    fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour,
+            verdict(comparison), *colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
     fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+    for (unsigned i = 0; i < VALUES; i++)
         if (i != PERCENTILE || without->n + with->n >= 2 * PERCENTILE_LEAST)
-            fprintf(stderr, "%-34s%14.1f%18.1f\n", lines[i].name, lines[i].without, lines[i].with);
+            fprintf(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],
+                    with->values[i]);
 }
 
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)
 {
     cJSON *entry = cJSON_AddObjectToObject(object, name);
     cJSON_AddNumberToObject(entry, "runs", arm->n);
-    cJSON_AddNumberToObject(entry, "median_ms", arm->median_ms);
-    cJSON_AddNumberToObject(entry, "longest_ms", arm->ms[arm->n - 1]);
-    cJSON_AddNumberToObject(entry, "stalls", each(arm, STALLS));
-    cJSON_AddNumberToObject(entry, "delayed_acks", each(arm, DELAYED_ACKS));
-    cJSON_AddNumberToObject(entry, "segments", each(arm, SEGMENTS));
-    cJSON *list = cJSON_AddArrayToObject(entry, "ms");
-    for (unsigned i = 0; i < arm->n; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(arm->ms[i]));
+    for (unsigned i = 0; i < VALUES; i++)
+        if (values[i].member)
+            cJSON_AddNumberToObject(entry, values[i].member, arm->values[i]);
+    cJSON_AddItemToObject(entry, "ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
 }
 
 static bool write_json(struct comparison *comparison)
 {
     cJSON *object = ns_output_object();
-    if (!comparison->json)
+    if (!comparison->output.name)
         return true;
     cJSON_AddStringToObject(object, "verdict", verdict(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
@@ -279,12 +255,7 @@ static int compare(struct comparison *comparison)
     const char *reason = ns_reach_reason(reach.verdict);
     if (reason)
         SAY("warning: the library cannot be loaded: %s %s", reach.file, reason);
-    comparison->signals = ns_child_signals();
-    if (comparison->signals < 0) {
-        SAY("cannot receive signals: %s", strerror(-comparison->signals));
-        return NS_EXIT_ERROR;
-    }
-    int status = run_all(comparison);
+    int status = ns_child_signals("compare") ? run_all(comparison) : NS_EXIT_ERROR;
     if (status != NS_EXIT_YES)
         return status;
     if (comparison->arms[WITHOUT].n == 0 || comparison->arms[WITH].n == 0) {
@@ -302,10 +273,8 @@ static int compare(struct comparison *comparison)
 int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
-    if (!take_options(argc, argv, &comparison))
-        return NS_EXIT_ERROR;
-    if (!take_policy(&comparison) || !take_library(&comparison) ||
-        !ns_outfile_open(&comparison.output, "compare", comparison.json))
+    if (!take_options(argc, argv, &comparison) || !take_environment(&comparison) ||
+        !ns_outfile_open(&comparison.output, "compare"))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);

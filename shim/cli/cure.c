@@ -10,7 +10,6 @@
 #include "policy/find.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -239,11 +238,10 @@ static void was_done(struct pace *pace, uint64_t before)
 
 /* Until a signal, or the end of --pid's process. The kernel reports when a TCP socket ends, but not
  * when one is made: lists are needed. Prints a program when there is another result for it. */
-static int follow(struct ns_cure *cure, int signals)
+static int follow(struct ns_cure *cure)
 {
     struct pace lists = {.interval = INTERVAL_MS * 1000000U},
                 rounds = {.interval = ROUND_MS * 1000000U};
-    struct pollfd wake = {.fd = signals, .events = POLLIN};
     int error = 0;
     while (!error && !ns_cure_is_over(cure)) {
         uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
@@ -257,7 +255,9 @@ static int follow(struct ns_cure *cure, int signals)
         for (size_t i = 0; i < cure->n_rows; i++)
             print_new_result(cure, &cure->rows[i]);
         fflush(stdout);
-        if (!error && poll(&wake, 1, INTERVAL_MS) > 0 && ns_child_take_signals(signals, NULL))
+        if (!error)
+            ns_child_wait(ns_clock_now(CLOCK_MONOTONIC) + lists.interval);
+        if (ns_child_take_signals(NULL))
             break;
     }
     return error;
@@ -265,10 +265,11 @@ static int follow(struct ns_cure *cure, int signals)
 
 static int cure_sockets(struct ns_cure *cure)
 {
-    int signals = cure->follow ? ns_child_signals() : -1;
+    if (cure->follow && !ns_child_signals("cure"))
+        return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)
-        error = follow(cure, signals);
+        error = follow(cure);
     else if (!error)
         error = scan(cure);
     if (!error && cure->follow)

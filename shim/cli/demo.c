@@ -35,13 +35,7 @@ static int local_socket(unsigned short port, struct sockaddr_in *address)
 static bool receive(int fd, size_t size)
 {
     char bytes[HEAD + BODY + ANSWER];
-    while (size > 0) {
-        ssize_t n = read(fd, bytes, size);
-        if (n <= 0)
-            return false;
-        size -= (size_t)n;
-    }
-    return true;
+    return recv(fd, bytes, size, MSG_WAITALL) == (ssize_t)size;
 }
 
 static void serve(int listener)

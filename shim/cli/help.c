@@ -115,22 +115,15 @@ static void print_exits(const char *verb)
 
 static bool print_topic(const char *wanted)
 {
-    static const struct {
-        const char *word;
-        void (*print)(void);
-    } topics[] = {
-#define NS_TOPIC(word, print, text) {#word, print},
+    bool found = false;
+#define NS_TOPIC(word, print, text)                                                                \
+    if (strcmp(wanted, #word) == 0) {                                                              \
+        print();                                                                                   \
+        found = true;                                                                              \
+    }
 #include "cli/verbs.def"
 #undef NS_TOPIC
-    };
-
-    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++) {
-        if (strcmp(wanted, topics[i].word) == 0) {
-            topics[i].print();
-            return true;
-        }
-    }
-    return false;
+    return found;
 }
 
 bool ns_help_print(const char *command)

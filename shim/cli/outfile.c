@@ -17,18 +17,19 @@ static void say_failure(const struct ns_outfile *file, int error)
     ns_say(file->verb, "cannot write '%s': %s", file->name, strerror(error));
 }
 
-static bool is_stdout(const struct ns_outfile *file)
+bool ns_outfile_is_stdout(const struct ns_outfile *file)
 {
-    return strcmp(file->name, "-") == 0;
+    return file->name && strcmp(file->name, "-") == 0;
 }
 
-bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name)
+bool ns_outfile_open(struct ns_outfile *file, const char *verb)
 {
+    const char *name = file->name;
     *file = (struct ns_outfile){.verb = verb, .name = name, .fd = -1};
     if (!name)
         return true;
     errno = EBADF;
-    if (!is_stdout(file)) {
+    if (!ns_outfile_is_stdout(file)) {
         file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
         file->made = file->fd >= 0;
         if (!file->made && errno == EEXIST)
@@ -44,7 +45,7 @@ bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name
 bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
     struct stat st;
-    bool is_file = fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && !is_stdout(file);
+    bool is_file = fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && !ns_outfile_is_stdout(file);
     if (file->fd < 0)
         return true;
     errno = ENOMEM;

@@ -7,14 +7,17 @@
 #include <stdbool.h>
 
 struct ns_outfile {
-    const char *verb, *name;
-    int fd; /* -1: not to be written, or done */
+    const char *name; /* "-" is standard output; NULL: nothing is to be written */
+    const char *verb;
+    int fd; /* valid after ns_outfile_open; -1: not to be written, or done */
     bool made;
 };
 
-/* name: "-" is standard output; NULL: nothing will be written. An existing file is unchanged until
- * ns_outfile_write. Returns false after a message. */
-bool ns_outfile_open(struct ns_outfile *file, const char *verb, const char *name);
+/* Only the name is set before. An existing file is unchanged until ns_outfile_write. Returns false
+ * after a message. */
+bool ns_outfile_open(struct ns_outfile *file, const char *verb);
+
+bool ns_outfile_is_stdout(const struct ns_outfile *file);
 
 /* Write a text and a newline, and close the file. text NULL: there was no memory for it. Returns
  * false after a message if not all of it was written. Does nothing if nothing is to be written. */

@@ -33,10 +33,7 @@ void ns_say(const char *command, const char *format, ...)
     char text[TEXT_MOST];
     NS_FORMAT(text);
     ns_sanitize(text);
-    if (command)
-        fprintf(stderr, "nagleshim %s: %s\n", command, text);
-    else
-        fprintf(stderr, "nagleshim: %s\n", text);
+    fprintf(stderr, "nagleshim%s%s: %s\n", command ? " " : "", command ? command : "", text);
     ns_output_list("messages", text);
 }
 
@@ -45,11 +42,16 @@ const char *ns_plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+bool ns_output_is_screen(FILE *stream)
+{
+    const char *type = getenv("TERM");
+    return type && *type && strcmp(type, "dumb") != 0 && isatty(fileno(stream));
+}
+
 bool ns_output_has_colour(FILE *stream)
 {
-    const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
-    return (!without || !*without) && type && *type && strcmp(type, "dumb") != 0 &&
-           isatty(fileno(stream));
+    const char *without = getenv("NO_COLOR");
+    return (!without || !*without) && ns_output_is_screen(stream);
 }
 
 /* The text with U+FFFD for each invalid byte; JSON must be UTF-8. Allocated. */
@@ -74,10 +76,8 @@ static char *clean(const char *text)
 void ns_output_text(cJSON *into, const char *name, const char *text)
 {
     char *copy = into && text ? clean(text) : NULL;
-    if (into && !text)
-        cJSON_AddNullToObject(into, name);
-    else if (into)
-        cJSON_AddStringToObject(into, name, copy ? copy : "");
+    if (into)
+        cJSON_AddItemToObject(into, name, copy ? cJSON_CreateString(copy) : cJSON_CreateNull());
     free(copy);
 }
 
@@ -97,15 +97,13 @@ static cJSON *list_of(const char *name)
 
 void ns_output_expect(const char *list)
 {
-    if (object)
-        list_of(list);
+    list_of(list); /* cJSON accepts that there is no object */
 }
 
 cJSON *ns_output_entry(const char *list)
 {
     cJSON *entry = object ? cJSON_CreateObject() : NULL;
-    if (entry)
-        cJSON_AddItemToArray(list_of(list), entry);
+    cJSON_AddItemToArray(list_of(list), entry);
     return entry;
 }
 

@@ -49,7 +49,9 @@ void ns_output_list(const char *list, const char *text);
 /* "" for 1, otherwise "s". */
 const char *ns_plural(uint64_t n);
 
-/* Is stream a terminal that shows colours? NO_COLOR (no-color.org) says no. */
+/* Is stream a terminal that can place its cursor? That shows colours? NO_COLOR (no-color.org) says
+ * no. */
+bool ns_output_is_screen(FILE *stream);
 bool ns_output_has_colour(FILE *stream);
 #define NS_RED "\033[1;31m"
 #define NS_YELLOW "\033[33m"

@@ -28,6 +28,10 @@ const struct ns_verb_option ns_verb_options[] = {
     {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
+#define NS_VERB(word, function, operands, usage, summary, about)                                   \
+    {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text"},
+#include "cli/verbs.def"
+#undef NS_VERB
     {0},
 };
 
@@ -69,19 +73,20 @@ static void describe(const char *verb, char *letters, struct option *known)
     *known = (struct option){0};
 }
 
-/* getopt_long with the verb's options: an enum ns_option, with its value in optarg; -1 at the end;
- * or '?' or ':', which are for say_option. main has handled --help. */
-static int next_option(const char *verb, int argc, char **argv)
+/* getopt_long with the verb's options: the row of the next one, with its value in optarg. NULL:
+ * *result is -1 at the end, or '?' or ':', which are for say_option. */
+static const struct ns_verb_option *next_option(const char *verb, int argc, char **argv,
+                                                int *result)
 {
     char letters[2 * COUNT(ns_verb_options) + 3];
     struct option known[COUNT(ns_verb_options) + 1];
     describe(verb, letters, known);
     opterr = 0;
-    int result = getopt_long(argc, argv, letters, known, NULL);
+    *result = getopt_long(argc, argv, letters, known, NULL);
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (row->letter && row->letter == result && strcmp(row->verb, verb) == 0)
-            return row->id;
-    return result;
+        if (strcmp(row->verb, verb) == 0 && (row->id == *result || row->letter == *result))
+            return row;
+    return NULL;
 }
 
 const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv)
@@ -89,14 +94,15 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     /* getopt_long reorders the words, so it gets a copy. */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
     const char *value = NULL;
-    int option;
+    int result = 0;
 
     if (copy)
         memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    while (copy && (option = next_option(verb, argc, copy)) != -1)
-        for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-            if (row->id == option && strcmp(row->name, name) == 0)
-                value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
+    while (copy && result != -1) {
+        const struct ns_verb_option *row = next_option(verb, argc, copy, &result);
+        if (row && strcmp(row->name, name) == 0)
+            value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
+    }
     free(copy);
     optind = 0; /* the next call of getopt_long starts from the first word again */
     return value;
@@ -186,20 +192,18 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
 
 bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets)
 {
-    int option;
-    while ((option = next_option(verb, argc, argv)) != -1) {
-        const struct ns_verb_option *row = ns_verb_options;
+    const struct ns_verb_option *row;
+    int result;
+    while ((row = next_option(verb, argc, argv, &result))) {
         const struct ns_target *target = targets;
-        while (row->verb && row->id != option)
-            row++;
-        while (target->id && target->id != option)
+        while (target->id && target->id != row->id)
             target++;
-        if (!row->verb) {
-            say_option(verb, argv, option);
-            return false;
-        }
         if (target->id && !take(row, target))
             return false;
+    }
+    if (result != -1) {
+        say_option(verb, argv, result);
+        return false;
     }
     if (optind == argc || ns_verbs_find(verb)->takes_words)
         return true;

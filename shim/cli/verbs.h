@@ -9,6 +9,7 @@
 /* Values past every letter. */
 enum ns_option {
     NS_OPTION_BASE = 256,
+    NS_HELP,
 #define NS_VERB_OPTION(verb, id, name, letter, value, kind, text) NS_##id,
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION

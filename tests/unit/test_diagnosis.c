@@ -70,16 +70,14 @@ static struct ns_verdict receives(void)
     };
 }
 
-static void add(const struct ns_row_process *whose, enum ns_role role,
-                const struct ns_verdict *verdict)
+static void add(struct ns_row_process *whose, enum ns_role role, const struct ns_verdict *verdict)
 {
-    struct ns_row_connection connection = {
+    struct ns_row connection = {
         .process = whose,
         .role = role,
         .local = role == NS_ROLE_SERVER ? at(2, 7000) : at(1, 40000),
         .remote = role == NS_ROLE_SERVER ? at(1, 40000) : at(2, 7000),
-        .verdict = verdict,
-        .pattern = "",
+        .verdict = *verdict,
     };
     ns_diagnosis_add(&diagnosis, &connection);
 }
@@ -108,7 +106,10 @@ static const char *policy_of(void)
 
 static char *next_command(void)
 {
-    return ns_diagnosis_next(&(struct ns_report){.diagnosis = &diagnosis, .command = "nagleshim"});
+    struct ns_report report = {.diagnosis = &diagnosis, .command = "nagleshim"};
+    ns_report_advise(&report);
+    free(report.now);
+    return report.next;
 }
 
 CHECK(check_stall)
@@ -116,7 +117,6 @@ CHECK(check_stall)
     begin();
     struct ns_verdict verdict = stalls();
     const struct ns_row *row;
-    char text[1024];
     add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
     add(diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
@@ -126,11 +126,11 @@ CHECK(check_stall)
     OK(row->conclusion.stalls && row->conclusion.holds && row->conclusion.certain &&
            row->conclusion.stalled == 20 && fabs(row->conclusion.lost_ms - 880) < 0.01,
        "the conclusion has the number and the price of the stalls");
-    ns_diagnosis_headline(&diagnosis, text, sizeof text);
+    const char *text = ns_diagnosis_headline(&diagnosis);
     OK(says(text, "it stalls: at least 20 requests of a*b [x] were held") &&
            says(text, "880 ms were lost"),
        "the headline has both");
-    ns_diagnosis_proof(row, text, sizeof text);
+    text = ns_diagnosis_proof(row);
     OK(says(text, "1 byte unsent behind 2 unacknowledged segments"), "the proof has its numbers");
     OK(row->n_cures == 2 && fabs(row->cures[0].from_ms - 64) < 0.01 &&
            fabs(row->cures[0].to_ms - 20) < 0.01 &&
@@ -138,8 +138,7 @@ CHECK(check_stall)
        "a cure on this end saves the hold");
     OK(fabs(row->cures[1].to_ms - 40) < 0.01 && strcmp(row->cures[1].does, "ack before-wait") == 0,
        "a cure on the other end saves the hold less a round trip");
-    OK(says(ns_diagnosis_cure(row, 0, text, sizeof text),
-            "a stalled request: 64.0 ms now, about 20.0 ms with it"),
+    OK(says(ns_diagnosis_cure(row, 0), "a stalled request: 64.0 ms now, about 20.0 ms with it"),
        "both times are printed");
     OK(says(policy_of(), "\"process\":\"a\\\\*b \\\\[x\\\\]\""),
        "pattern characters in a name are quoted in the policy");
@@ -188,10 +187,9 @@ CHECK(check_receiving)
 {
     begin();
     struct ns_verdict verdict = receives();
-    char text[1024];
     add(process(8, "server", ""), NS_ROLE_SERVER, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    ns_diagnosis_headline(&diagnosis, text, sizeof text);
+    const char *text = ns_diagnosis_headline(&diagnosis);
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
        "a likely stall is reported as possible");
     OK(says(text, "at most 440 ms"), "the price of a likely stall is an upper bound");
@@ -262,17 +260,16 @@ CHECK(check_experiments)
         ns_diagnosis_finish(&diagnosis);
         for (size_t j = 0; j < 2; j++) {
             const struct ns_row *row = &diagnosis.rows[j];
-            char text[1024];
             as_expected &= row->verdict.grade ==
                            (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);
-            as_expected &= !says(ns_diagnosis_proof(row, text, sizeof text), "--experiment");
+            as_expected &= !says(ns_diagnosis_proof(row), "--experiment");
             if (!row->is_cured)
                 continue;
             n_cured++;
             as_expected &= row->cures[0].measured && row->conclusion.certain &&
                            fabs(row->cures[0].to_ms - cases[i].done_ms) < 0.01 &&
                            fabs(row->conclusion.lost_ms - 10 * (44 - cases[i].done_ms)) < 0.01 &&
-                           says(ns_diagnosis_cure(row, 0, text, sizeof text), "(measured)");
+                           says(ns_diagnosis_cure(row, 0), "(measured)");
         }
         OK(as_expected && n_cured == cases[i].cured, "%s", cases[i].name);
     }
@@ -312,10 +309,9 @@ CHECK(check_no_stall)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin();
-        char text[1024];
         add(process(1, "x", ""), NS_ROLE_CLIENT, &cases[i].verdict);
         ns_diagnosis_finish(&diagnosis);
-        ns_diagnosis_headline(&diagnosis, text, sizeof text);
+        const char *text = ns_diagnosis_headline(&diagnosis);
         OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
         OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
@@ -326,20 +322,21 @@ CHECK(check_no_stall)
 CHECK(check_words)
 {
     static char *program[] = {"a b", "it's", "x\ny\033", "plain-1.0/x", "", NULL};
-    const struct ns_report words = {.diagnosis = &diagnosis,
-                                    .command = "./nagleshim",
-                                    .program = program,
-                                    .policy_file = "my policy.json"};
+    struct ns_report words = {.diagnosis = &diagnosis,
+                              .command = "./nagleshim",
+                              .program = program,
+                              .policy_file = "my policy.json"};
     begin();
     struct ns_verdict verdict = stalls();
-    char *next;
     add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
     ns_diagnosis_finish(&diagnosis);
-    next = ns_diagnosis_next(&words);
-    OK(next && strcmp(next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
-                            "'x?y?' plain-1.0/x ''") == 0,
+    ns_report_advise(&words);
+    OK(words.next &&
+           strcmp(words.next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
+                              "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");
-    free(next);
+    free(words.next);
+    free(words.now);
 }
 
 CHECK(check_holds)

@@ -12,7 +12,6 @@
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +29,8 @@ static int columns(void)
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return 0;
-    return size.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
-           : size.ws_col > WIDTH_MOST ? WIDTH_MOST
-                                      : size.ws_col;
+    int width = size.ws_col < WIDTH_MOST ? size.ws_col : WIDTH_MOST;
+    return width > WIDTH_LEAST ? width : WIDTH_LEAST;
 }
 
 /* What is watched: a command line, "process 17" or "every process". Allocated. */
@@ -81,182 +79,135 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
     return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
-enum { JSON, PAGE, POLICY, OUTPUTS };
-
-static void drop_outputs(struct ns_outfile *outputs)
+static bool write_policy(struct ns_outfile *file, struct ns_report *report)
 {
-    for (int i = 0; i < OUTPUTS; i++)
-        ns_outfile_drop(&outputs[i]);
-}
-
-static bool open_outputs(struct ns_outfile *outputs, const struct ns_diagnose_options *options)
-{
-    const char *const names[OUTPUTS] = {options->json, options->page, options->policy};
-    bool good = true;
-    for (int i = 0; i < OUTPUTS; i++)
-        outputs[i].fd = -1;
-    for (int i = 0; i < OUTPUTS && good; i++)
-        good = ns_outfile_open(&outputs[i], "diagnose", names[i]);
-    if (!good)
-        drop_outputs(outputs);
-    return good;
-}
-
-static bool write_policy(struct ns_outfile *outputs, const struct ns_diagnosis *diagnosis,
-                         struct ns_report *report)
-{
-    if (outputs[POLICY].fd < 0)
-        return true;
     if (!report->policy) {
-        ns_outfile_drop(&outputs[POLICY]);
+        ns_outfile_drop(file);
         return true;
     }
-    char *text = ns_diagnosis_policy(diagnosis, true);
-    bool ok = ns_outfile_write(&outputs[POLICY], text);
+    char *text = ns_diagnosis_policy(report->diagnosis, true);
+    bool ok = ns_outfile_write(file, text);
     free(text);
-    report->policy_file = ok ? outputs[POLICY].name : NULL;
+    report->policy_file = ok ? file->name : NULL;
     return ok;
 }
 
 /* Last of all, since the object has the messages and the status; status < 0: the program is still
  * running. Returns false if something could not be written. */
-static bool write_json(struct ns_outfile *outputs, const struct ns_report *report, int status)
+static bool write_json(struct ns_diagnose_options *options, const struct ns_report *report,
+                       int status)
 {
+    struct ns_outfile *page = &options->page;
     if (!ns_output_object())
         return true;
     ns_report_fill_json(ns_output_object(), report);
-    bool has_page = outputs[PAGE].fd >= 0;
-    char *text = ns_output_take(status), *page = has_page && text ? ns_report_page(text) : NULL;
-    bool ok = !has_page || ns_outfile_write(&outputs[PAGE], page);
-    if (has_page && ok && strcmp(outputs[PAGE].name, "-") != 0)
-        fprintf(stderr, "page: %s\n", outputs[PAGE].name);
-    ok = ns_outfile_write(&outputs[JSON], text) && ok;
-    free(page);
-    free(text);
+    char *json = ns_output_take(status), *html = page->name && json ? ns_report_page(json) : NULL;
+    bool ok = ns_outfile_write(page, html);
+    if (page->name && ok && !ns_outfile_is_stdout(page))
+        fprintf(stderr, "page: %s\n", page->name);
+    ok = ns_outfile_write(&options->json, json) && ok;
+    free(html);
+    free(json);
     return ok;
 }
 
 /* Write all reports. Returns the exit status. */
-static int report_all(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
-                      const struct ns_diagnosis *diagnosis, const struct ns_diagnose_end *end)
+static int report_all(struct ns_diagnose_options *options, const struct ns_diagnosis *diagnosis,
+                      const struct ns_child *child)
 {
+    bool running = child && !child->ended;
     int status = status_of(options, diagnosis);
     char command[PATH_MAX];
-    char *subject = describe(options), *policy = ns_diagnosis_policy(diagnosis, false);
     ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
         .command = command,
         .program = options->program,
-        .subject = subject ? subject : "",
-        .policy = policy,
-        .notes = end->notes,
-        .n_notes = end->n_notes,
+        .subject = describe(options),
+        .policy = ns_diagnosis_policy(diagnosis, false),
     };
-    bool written = write_policy(outputs, diagnosis, &report);
-    char *next = ns_diagnosis_next(&report), *now = ns_diagnosis_now(diagnosis, command);
-    report.next = next;
-    report.now = now;
-    ns_report_print(stderr, &report, columns());
-    if (options->policy && !policy)
+    bool written = write_policy(&options->policy, &report);
+    ns_report_advise(&report);
+    ns_report_print(&report, columns());
+    if (options->policy.name && !report.policy)
         fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
-                options->policy);
-    if (!end->running)
-        status = add_status(options, end->status, status);
+                options->policy.name);
+    if (child && !running)
+        status = add_status(options, child->status, status);
     if (!written)
         status = NS_EXIT_ERROR;
-    if (!write_json(outputs, &report, end->running ? -1 : status))
+    if (!write_json(options, &report, running ? -1 : status))
         status = NS_EXIT_ERROR;
-    free(subject);
-    free(policy);
-    free(next);
-    free(now);
+    free(report.subject);
+    free(report.policy);
+    free(report.next);
+    free(report.now);
     return status;
 }
 
-/* The report has been written, but the program is still running: wait for its end. */
-static void stay(struct ns_child *child, int signals)
-{
-    struct pollfd poll_ = {.fd = signals, .events = POLLIN};
-    while (!ns_child_has_ended(child)) {
-        poll(&poll_, 1, -1);
-        ns_child_take_signals(signals, child);
-    }
-}
-
-static bool is_stdout(const char *file)
-{
-    return file && strcmp(file, "-") == 0;
-}
-
 /* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
-static void note_starter(const char *program, struct ns_diagnose_end *end)
+static void note_starter(const char *program, struct ns_diagnosis *diagnosis)
 {
     static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
                                            "sudo",   "su",     "runuser"};
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
         if (strcmp(ns_path_base(program), starters[i]) == 0)
-            ns_diagnose_note(end,
-                             "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                             "examine it with 'nagleshim diagnose --pid N'",
-                             starters[i]);
+            ns_diagnosis_note(diagnosis,
+                              "what %s starts is not its child, or does not keep LD_PRELOAD; "
+                              "examine it with 'nagleshim diagnose --pid N'",
+                              starters[i]);
 }
 
-static int diagnose(const struct ns_diagnose_options *options, struct ns_outfile *outputs,
-                    struct ns_child *child, struct ns_observation *observation, int signals,
-                    struct ns_diagnose_end *end)
+static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
+                    struct ns_observation *observation, struct ns_diagnosis *diagnosis)
 {
-    static struct ns_diagnosis diagnosis;
-    ns_diagnose_watch(options, child, signals, &diagnosis, end);
-    if (!end->failure)
-        ns_observe_collect(observation, &diagnosis, end);
+    int failure = ns_diagnose_watch(options, child, diagnosis);
+    bool running = child && !child->ended;
+    if (!failure)
+        ns_observe_collect(observation, diagnosis);
     ns_observe_end(observation);
-    if (end->failure) {
-        drop_outputs(outputs);
-        return end->failure;
-    }
-    ns_diagnosis_finish(&diagnosis);
-    if (options->program)
-        note_starter(options->program[0], end);
-    if (end->running)
-        ns_diagnose_note(end,
-                         "%s is still running, and this command waits for its end; ^C ends both",
-                         options->program[0]);
-    int status = report_all(options, outputs, &diagnosis, end);
-    if (end->running) {
-        stay(child, signals);
-        status = add_status(options, child->status, status);
-    }
-    ns_diagnosis_release(&diagnosis);
-    return status;
+    if (failure)
+        return failure;
+    ns_diagnosis_finish(diagnosis);
+    if (child)
+        note_starter(options->program[0], diagnosis);
+    if (running)
+        ns_diagnosis_note(diagnosis,
+                          "%s is still running, and this command waits for its end; ^C ends both",
+                          options->program[0]);
+    int status = report_all(options, diagnosis, child);
+    for (; running && !ns_child_has_ended(child); ns_child_take_signals(child))
+        ns_child_wait(UINT64_MAX);
+    return running ? add_status(options, child->status, status) : status;
 }
 
-static int run(const struct ns_diagnose_options *options, struct ns_outfile *outputs, int signals)
+static int run(struct ns_diagnose_options *options)
 {
     static struct ns_observation observation;
-    struct ns_diagnose_end end = {0};
-    struct ns_child child;
+    static struct ns_diagnosis diagnosis;
+    struct ns_child child, *started = options->program ? &child : NULL;
     int error = 0;
-    if (options->program) {
-        bool inside = ns_observe_begin(options, &observation, &end);
-        struct ns_child_options wanted = {
+    if (!ns_child_signals("diagnose"))
+        return NS_EXIT_ERROR;
+    if (started) {
+        const struct ns_child_options wanted = {
             .argv = options->program,
-            .environment = inside ? observation.environment : NULL,
-            .to_stderr =
-                is_stdout(options->json) || is_stdout(options->page) || is_stdout(options->policy),
+            .environment = observation.environment,
+            .to_stderr = ns_outfile_is_stdout(&options->json) ||
+                         ns_outfile_is_stdout(&options->page) ||
+                         ns_outfile_is_stdout(&options->policy),
         };
-        error = ns_child_fork(&child, &wanted);
+        ns_observe_begin(options, &observation, &diagnosis);
+        error = ns_child_fork(started, &wanted);
     }
+    int status = NS_EXIT_RUN_FAILED;
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
-        drop_outputs(outputs);
-        return NS_EXIT_RUN_FAILED;
+    } else {
+        status = diagnose(options, started, &observation, &diagnosis);
     }
-    int status =
-        diagnose(options, outputs, options->program ? &child : NULL, &observation, signals, &end);
-    for (unsigned i = 0; i < end.n_notes; i++)
-        free(end.notes[i]);
+    ns_diagnosis_release(&diagnosis);
     return status;
 }
 
@@ -275,8 +226,9 @@ static bool is_clear(const struct ns_diagnose_options *options)
         SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
         SAY("a program, --pid and --all: only one of them can be watched");
-    else if (exists(options->policy))
-        SAY("--policy: '%s' already exists and is not replaced; name a new file", options->policy);
+    else if (exists(options->policy.name))
+        SAY("--policy: '%s' already exists and is not replaced; name a new file",
+            options->policy.name);
     else if (options->experiment && (!options->program || options->outside))
         SAY("--experiment needs a program to start, and excludes --outside");
     else
@@ -292,9 +244,9 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_FOR, &options->seconds, 0.1, 1e6},
                                         {NS_DIAGNOSE_FAIL_ON, &grade, 0, 0},
                                         {NS_DIAGNOSE_MAX_LOST_MS, &options->max_lost_ms, 0, 1e9},
-                                        {NS_DIAGNOSE_JSON, &options->json, 0, 0},
-                                        {NS_DIAGNOSE_REPORT, &options->page, 0, 0},
-                                        {NS_DIAGNOSE_POLICY, &options->policy, 0, 0},
+                                        {NS_DIAGNOSE_JSON, &options->json.name, 0, 0},
+                                        {NS_DIAGNOSE_REPORT, &options->page.name, 0, 0},
+                                        {NS_DIAGNOSE_POLICY, &options->policy.name, 0, 0},
                                         {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
@@ -313,18 +265,17 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
 int ns_diagnose_main(int argc, char **argv)
 {
     struct ns_diagnose_options options;
-    struct ns_outfile outputs[OUTPUTS];
+    int status = NS_EXIT_ERROR;
     if (!take_options(argc, argv, &options))
-        return NS_EXIT_ERROR;
-    if (!open_outputs(outputs, &options))
-        return NS_EXIT_ERROR;
-    if (options.page && !ns_output_object()) /* main makes it for --json */
+        return status;
+    if (options.page.name && !ns_output_object()) /* main makes it for --json */
         ns_output_start("diagnose", false);
-    int signals = ns_child_signals();
-    if (signals < 0) {
-        SAY("cannot receive signals: %s", strerror(-signals));
-        drop_outputs(outputs);
-        return NS_EXIT_ERROR;
-    }
-    return run(&options, outputs, signals);
+    options.json.fd = options.page.fd = options.policy.fd = -1;
+    if (ns_outfile_open(&options.json, "diagnose") && ns_outfile_open(&options.page, "diagnose") &&
+        ns_outfile_open(&options.policy, "diagnose"))
+        status = run(&options);
+    ns_outfile_drop(&options.json);
+    ns_outfile_drop(&options.page);
+    ns_outfile_drop(&options.policy);
+    return status;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of `nagleshim diagnose` share: its options, and how the watching ended. */
+/* What the files of `nagleshim diagnose` share: its options, and the two views. */
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
 #include "cli/diagnose/rows.h"
+#include "cli/outfile.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -16,49 +17,32 @@ struct ns_diagnose_options {
     double seconds;        /* 0: until the program ends or a signal comes */
     enum ns_grade fail_on; /* 0: exit with the program's status */
     double max_lost_ms;
-    const char *json, *page, *policy; /* files to write, or NULL */
-    const char *experiment;           /* "push", "acknowledge" or NULL */
+    struct ns_outfile json, page, policy;
+    const char *experiment; /* "push", "acknowledge" or NULL */
     bool outside;
 };
-
-/* How the watching ended. */
-struct ns_diagnose_end {
-    int failure;  /* if nothing could be watched: an exit status; a message has been printed */
-    bool running; /* the program was started and is still running */
-    int status;   /* of the program that has ended */
-    bool interrupted;
-    char *notes[6]; /* allocated */
-    unsigned n_notes;
-};
-
-__attribute__((format(printf, 2, 3))) void ns_diagnose_note(struct ns_diagnose_end *end,
-                                                            const char *format, ...);
 
 struct ns_child;
 
 /* Watch until the program ends or the time is over, and fill diagnosis. child: the program, or
- * NULL; signals: from ns_child_signals. */
-void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end);
+ * NULL. If nothing could be watched, returns an exit status after a message; otherwise 0. */
+int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
+                      struct ns_diagnosis *diagnosis);
 
 /* The directory in which observed processes leave their records. */
 struct ns_observation {
-    char directory[1024];       /* removed by ns_observe_end; "": nothing is observed */
-    int fd;                     /* of it; its name may later be another directory's */
-    const char *environment[4]; /* for struct ns_child_options */
-    char record[1100];          /* the text of NAGLESHIM_RECORD */
-    char experiment[40];        /* that of NAGLESHIM_EXPERIMENT */
-    char *preload;
+    char directory[1024]; /* removed by ns_observe_end; "": nothing is observed */
+    int fd;               /* of it; its name may later be another directory's */
+    char *environment[4]; /* for struct ns_child_options */
 };
 
-/* Prepare to observe the program from inside. Returns false, with a note why, if only watching from
- * outside is possible. */
-bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
-                      struct ns_diagnose_end *end);
+/* Prepare to observe the program from inside. If only watching from outside is possible, the
+ * environment is empty, and the diagnosis has a note why. */
+void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
+                      struct ns_diagnosis *diagnosis);
 
 /* Add what the records say. They replace rows from outside about the same connections. */
-void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
-                        struct ns_diagnose_end *end);
+void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis);
 
 /* Remove the directory. */
 void ns_observe_end(struct ns_observation *observation);

@@ -7,14 +7,10 @@
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#define MS 1e6
 #define PLACE "@DIAGNOSIS@"
-
-enum { TEXT_MOST = 1024 };
 
 static void add_number(cJSON *object, const char *name, double value)
 {
@@ -34,20 +30,12 @@ static cJSON *add_object(cJSON *list)
     return object;
 }
 
-static void add_address(cJSON *object, const char *name, const struct ns_address *address)
-{
-    char text[64];
-    ns_output_text(object, name,
-                   address->known ? ns_words_address(address, text, sizeof text) : NULL);
-}
-
 /* null: unknown, as without a process */
 static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
-    if (process && (process->curable.yes || process->curable.reason[0]))
-        cJSON_AddBoolToObject(object, "reachable", process->curable.yes);
-    else
-        cJSON_AddNullToObject(object, "reachable");
+    bool known = process && (process->curable.yes || process->curable.reason[0]);
+    cJSON_AddItemToObject(object, "reachable",
+                          known ? cJSON_CreateBool(process->curable.yes) : cJSON_CreateNull());
 }
 
 static void add_process(cJSON *row, const struct ns_row_process *process)
@@ -80,14 +68,13 @@ static void add_cures(cJSON *row_object, const struct ns_row *row)
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
-        const struct ns_row *at = cure->at;
         cJSON *entry = add_object(list);
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);
-        add_reachable(entry, at ? at->process : NULL);
+        add_reachable(entry, cure->at ? cure->at->process : NULL);
     }
 }
 
@@ -131,27 +118,25 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
 {
     const char *role = ns_role_name(row->role);
     cJSON *object = add_object(rows);
-    char text[TEXT_MOST];
     add_process(object, row->process);
     cJSON_AddStringToObject(object, "source",
                             row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
     ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? role : NULL);
-    add_address(object, "service", &row->service);
-    add_address(object, "local", &row->local);
-    add_address(object, "remote", &row->remote);
+    ns_output_text(object, "service", row->service.known ? ns_words_address(&row->service) : NULL);
+    ns_output_text(object, "local", row->local.known ? ns_words_address(&row->local) : NULL);
+    ns_output_text(object, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
-    ns_output_text(object, "proof", ns_diagnosis_proof(row, text, sizeof text));
+    ns_output_text(object, "proof", ns_diagnosis_proof(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     add_delays(object, row);
     add_cures(object, row);
     add_waits(object, &row->verdict);
-    if (row->other)
-        add_number(object, "other_end", (double)(row->other - diagnosis->rows));
-    else
-        cJSON_AddNullToObject(object, "other_end");
+    cJSON_AddItemToObject(object, "other_end",
+                          row->other ? cJSON_CreateNumber((double)(row->other - diagnosis->rows))
+                                     : cJSON_CreateNull());
 }
 
 static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
@@ -161,7 +146,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
         const struct ns_row_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
         cJSON *entry = add_object(list);
-        add_number(entry, "row", held->row ? (double)(held->row - diagnosis->rows) : 0);
+        add_number(entry, "row", (double)(held->row - diagnosis->rows));
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
         add_ms(entry, "cost_ms", hold->cost);
@@ -177,11 +162,9 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_processes; i++) {
         const struct ns_row_process *process = diagnosis->processes[i];
         const struct ns_trial *trial = &process->trial;
-        char text[TEXT_MOST];
-        cJSON *entry;
         if (trial->what == NS_EXPERIMENT_NONE)
             continue;
-        entry = add_object(list);
+        cJSON *entry = add_object(list);
         ns_output_text(entry, "name", process->name);
         add_number(entry, "pid", process->pid);
         cJSON_AddStringToObject(entry, "what",
@@ -191,7 +174,7 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
         add_number(entry, "left", (double)trial->left);
         add_number(entry, "left_ms", trial->left_ms);
         add_number(entry, "p", trial->p);
-        ns_output_text(entry, "verdict", ns_diagnosis_experiment(process, text, sizeof text));
+        ns_output_text(entry, "verdict", ns_diagnosis_experiment(process));
     }
 }
 
@@ -199,8 +182,7 @@ static void add_system(cJSON *object)
 {
     struct utsname name;
     char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
-    if (uname(&name) != 0)
-        memset(&name, 0, sizeof name);
+    uname(&name);
     snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
     ns_output_text(object, "host", name.nodename);
     ns_output_text(object, "kernel", kernel);
@@ -209,10 +191,9 @@ static void add_system(cJSON *object)
 void ns_report_fill_json(cJSON *object, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    char text[TEXT_MOST];
     ns_output_text(object, "subject", report->subject);
     add_system(object);
-    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis, text, sizeof text));
+    ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);
     add_number(object, "began", diagnosis->began);
@@ -227,15 +208,13 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
         add_row(rows, diagnosis, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
-    if (report->policy)
-        cJSON_AddItemToObject(object, "policy", cJSON_Parse(report->policy));
-    else
-        cJSON_AddNullToObject(object, "policy");
+    cJSON_AddItemToObject(object, "policy",
+                          report->policy ? cJSON_Parse(report->policy) : cJSON_CreateNull());
     ns_output_text(object, "next", report->next);
     ns_output_text(object, "now", report->now);
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");
-    for (unsigned i = 0; i < report->n_notes; i++)
-        ns_output_add_text(notes, report->notes[i]);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        ns_output_add_text(notes, diagnosis->notes[i]);
 }
 
 /* The Makefile knows that this file depends on the page. */

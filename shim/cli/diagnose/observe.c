@@ -19,32 +19,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Is there a reason not to observe the program? */
-static bool is_unfit(const struct ns_diagnose_options *options, struct ns_diagnose_end *end)
-{
-    const char *list = getenv("LD_PRELOAD");
-    static struct ns_reach reach;
-    char entry[PATH_MAX], off[128];
-    if (options->outside)
-        return true;
-    if (ns_environment_off(off, sizeof off)) {
-        ns_diagnose_note(end, "seen from outside only: NAGLESHIM_OFF is set");
-        return true;
-    }
-    ns_reach_inspect(options->program[0], &reach);
-    if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
-        ns_diagnose_note(end, "seen from outside only: it %s", ns_reach_reason(reach.verdict));
-        return true;
-    }
-    if (list && ns_preload_find(list, entry)) {
-        ns_diagnose_note(end,
-                         "LD_PRELOAD already names the library, so the program ran with it and was "
-                         "seen from outside only");
-        return true;
-    }
-    return false;
-}
-
 /* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
  * the file system (mostly its journal), and is killed if the disk is full. */
 static bool is_memory(const char *directory)
@@ -65,7 +39,7 @@ static void empty(int fd)
         closedir(directory);
 }
 
-static bool make_directory(struct ns_observation *observation, struct ns_diagnose_end *end)
+static bool make_directory(struct ns_observation *observation)
 {
     const char *place = getenv("TMPDIR");
     if (!place || *place != '/' || strlen(place) > sizeof observation->directory - 32 ||
@@ -79,37 +53,43 @@ static bool make_directory(struct ns_observation *observation, struct ns_diagnos
             return true;
         rmdir(observation->directory);
     }
-    ns_diagnose_note(end, "seen from outside only: records need a directory in memory (tmpfs), and "
-                          "neither /dev/shm nor TMPDIR is one that can be written");
     observation->directory[0] = '\0';
     return false;
 }
 
-bool ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
-                      struct ns_diagnose_end *end)
+#define NOTE(...) ns_diagnosis_note(diagnosis, __VA_ARGS__)
+#define OUTSIDE "seen from outside only: "
+
+void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
+                      struct ns_diagnosis *diagnosis)
 {
-    char library[PATH_MAX], reason[PATH_MAX];
-    if (is_unfit(options, end))
-        return false;
-    if (!ns_preload_locate(NS_OBSERVER_NAME, library, reason)) {
-        ns_diagnose_note(end, "seen from outside only: %s", reason);
-        return false;
+    static char record[sizeof observation->directory + 20], experiment[40];
+    static struct ns_reach reach;
+    char library[PATH_MAX], text[PATH_MAX];
+    const char *list = getenv("LD_PRELOAD"), *what = options->experiment;
+    if (options->outside)
+        return;
+    ns_reach_inspect(options->program[0], &reach);
+    if (ns_environment_off(text, sizeof text)) {
+        NOTE(OUTSIDE "NAGLESHIM_OFF is set");
+    } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
+        NOTE(OUTSIDE "it %s", ns_reach_reason(reach.verdict));
+    } else if (list && ns_preload_find(list, text)) {
+        NOTE("LD_PRELOAD already names the library, so the program ran with it and was seen from "
+             "outside only");
+    } else if (!ns_preload_locate(NS_OBSERVER_NAME, library, text)) {
+        NOTE(OUTSIDE "%s", text);
+    } else if (!make_directory(observation)) {
+        NOTE(OUTSIDE "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
+                     "is one that can be written");
+    } else {
+        snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
+        snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
+                 what ? what : "");
+        observation->environment[0] = ns_preload_variable(library);
+        observation->environment[1] = record;
+        observation->environment[2] = experiment;
     }
-    if (!make_directory(observation, end))
-        return false;
-    observation->preload = ns_preload_variable(library);
-    if (!observation->preload) {
-        ns_observe_end(observation);
-        return false;
-    }
-    snprintf(observation->record, sizeof observation->record, "NAGLESHIM_RECORD=%s",
-             observation->directory);
-    snprintf(observation->experiment, sizeof observation->experiment, "NAGLESHIM_EXPERIMENT%s%s",
-             options->experiment ? "=" : "", options->experiment ? options->experiment : "");
-    observation->environment[0] = observation->preload;
-    observation->environment[1] = observation->record;
-    observation->environment[2] = observation->experiment;
-    return true;
 }
 
 /* Are these rows about the same connections? From inside, an inherited socket has no role, and its
@@ -157,68 +137,49 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
     return false;
 }
 
-static bool is_seen_outside(const struct ns_diagnosis *diagnosis,
-                            const struct ns_row_process *process)
-{
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].process == process && !diagnosis->rows[i].is_peer &&
-            diagnosis->rows[i].source == NS_SOURCE_OUTSIDE)
-            return true;
-    return false;
-}
-
-/* A program whose connections are in no record, and which does not import libc's functions for
- * them, makes its own system calls. */
-static void find_own_calls(const struct ns_diagnosis *diagnosis)
-{
-    for (size_t i = 0; i < diagnosis->n_processes; i++) {
-        struct ns_row_process *process = diagnosis->processes[i];
-        if (process->curable.yes && !process->in_container && is_seen_outside(diagnosis, process) &&
-            !ns_elf_path_makes_sockets(process->exe))
-            process->curable = (struct ns_curable){
-                .reason = "makes system calls without libc, which the library does not see"};
-    }
-}
-
-/* A preload reaches these processes, but they have left no record of their connections. */
-static void note_unrecorded(const struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+/* Processes that a preload reaches, but whose connections are in no record. One that does not
+ * import libc's functions for sockets makes its own system calls. */
+static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 {
     const struct ns_row_process *first = NULL;
-    for (size_t i = 0; i < diagnosis->n_rows && !first; i++)
-        if (diagnosis->rows[i].source == NS_SOURCE_OUTSIDE && !diagnosis->rows[i].is_peer &&
-            diagnosis->rows[i].process->curable.yes)
-            first = diagnosis->rows[i].process;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row_process *process = row->process;
+        if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !process->curable.yes)
+            continue;
+        if (!process->in_container && !ns_elf_path_makes_sockets(process->exe))
+            process->curable = (struct ns_curable){
+                .reason = "makes system calls without libc, which the library does not see"};
+        else if (!first)
+            first = process;
+    }
     if (first)
-        ns_diagnose_note(end,
-                         "process %d (%s) was seen from outside only: it left no record, as it has "
-                         "another user, root directory, mount namespace or environment, or there "
-                         "was no room for one",
-                         first->pid, first->name);
+        NOTE("process %d (%s) was seen from outside only: it left no record, as it "
+             "has another user, root directory, mount namespace or environment, or "
+             "there was no room for one",
+             first->pid, first->name);
 }
 
-void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis,
-                        struct ns_diagnose_end *end)
+void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis)
 {
     size_t n_broken;
     if (!observation->directory[0])
         return;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
-        ns_diagnose_note(end, "%zu records could not be read", n_broken);
+        NOTE("%zu records could not be read", n_broken);
     ns_diagnosis_drop(diagnosis, is_less_exact);
-    find_own_calls(diagnosis);
-    note_unrecorded(diagnosis, end);
+    examine_unrecorded(diagnosis);
 }
 
 void ns_observe_end(struct ns_observation *observation)
 {
-    if (observation->directory[0]) {
-        empty(observation->fd);
-        close(observation->fd);
-        /* If the name is another directory's now, it is only removed if it is empty. */
-        rmdir(observation->directory);
-    }
-    observation->directory[0] = '\0';
-    free(observation->preload);
-    observation->preload = NULL;
+    if (!observation->directory[0])
+        return;
+    empty(observation->fd);
+    close(observation->fd);
+    /* If the name is another directory's now, it is only removed if it is empty. */
+    rmdir(observation->directory);
+    free(observation->environment[0]);
+    *observation = (struct ns_observation){0};
 }

@@ -57,7 +57,7 @@ static struct target target_of(const struct ns_row *of)
 {
     const struct ns_row *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
-    if (row->process->curable.yes || !row->process->curable.reason[0])
+    if (!row->process->curable.reason[0])
         return target;
     target.process = other && other->process->curable.yes ? other->process : NULL;
     target.role = row->role == NS_ROLE_CLIENT   ? NS_ROLE_SERVER
@@ -72,13 +72,6 @@ static bool is_out_of_reach(const struct ns_row *row)
     return row->process->curable.reason[0] && row->other && row->other->process->curable.reason[0];
 }
 
-static bool same_target(const struct target *one, const struct target *other)
-{
-    const char *a = one->process ? one->process->exe : "";
-    const char *b = other->process ? other->process->exe : "";
-    return one->role == other->role && one->port == other->port && strcmp(a, b) == 0;
-}
-
 static void write_name(const struct target *target, const char *pattern, char *name, size_t size)
 {
     const char *who = target->process ? pattern : "the other end";
@@ -89,37 +82,40 @@ static void write_name(const struct target *target, const char *pattern, char *n
     snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
 }
 
+/* In the two functions below, cJSON accepts NULL from a call that had no memory. */
 static bool add_match(cJSON *rule, const struct target *target, const char *pattern)
 {
-    cJSON *match = cJSON_AddObjectToObject(rule, "match"), *list;
+    cJSON *match = cJSON_AddObjectToObject(rule, "match"), *ports;
     char port[8];
-    bool ok = match != NULL;
-    if (target->process)
-        ok = ok && cJSON_AddStringToObject(match, "process", pattern);
+    if (target->process && !cJSON_AddStringToObject(match, "process", pattern))
+        return false;
     if (target->role == NS_ROLE_UNKNOWN)
-        return ok; /* then nobody knows which port is the service's */
-    ok = ok && cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
+        return match != NULL; /* then nobody knows which port is the service's */
+    if (!cJSON_AddStringToObject(match, "role", ns_role_name(target->role)))
+        return false;
     snprintf(port, sizeof port, "%u", target->port);
-    list = ok ? cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local")
-              : NULL;
-    return list && cJSON_AddItemToArray(list, cJSON_CreateString(port));
+    ports = cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local");
+    return cJSON_AddItemToArray(ports, cJSON_CreateString(port));
 }
 
+/* Add the rule, unless another row has needed the same one. */
 static bool add_rule(cJSON *rules, const struct target *target)
 {
-    cJSON *rule = cJSON_CreateObject();
+    cJSON *rule = cJSON_CreateObject(), *same = cJSON_GetArrayItem(rules, 0);
     char pattern[512] = "", name[NAME_MOST + 1];
-    bool ok = rule != NULL;
     if (target->process)
         write_pattern(target->process, pattern, sizeof pattern);
     write_name(target, pattern, name, sizeof name);
-    ok = ok && cJSON_AddStringToObject(rule, "name", name) && add_match(rule, target, pattern);
-    /* Both keys: one alone could cause a stall in the other direction. */
-    ok = ok && cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE)) &&
-         cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
-    if (!ok || !cJSON_AddItemToArray(rules, rule))
-        cJSON_Delete(rule);
-    return ok;
+    /* Both send and ack: one alone could cause a stall in the other direction. */
+    bool ok = cJSON_AddStringToObject(rule, "name", name) && add_match(rule, target, pattern) &&
+              cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE)) &&
+              cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
+    while (same && !cJSON_Compare(same, rule, true))
+        same = same->next;
+    if (ok && !same && cJSON_AddItemToArray(rules, rule))
+        return true;
+    cJSON_Delete(rule);
+    return ok && same;
 }
 
 /* Does the rule for the other end cure this row, too? */
@@ -127,33 +123,19 @@ static bool is_cured_there(const struct ns_row *row)
 {
     const struct ns_row *other = row->other;
     return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
-           (other->process->curable.yes || !other->process->curable.reason[0]);
-}
-
-/* Does a row before this one need the same rule? */
-static bool has_rule(const struct ns_diagnosis *diagnosis, size_t row, const struct target *target)
-{
-    for (size_t i = 0; i < row; i++) {
-        struct target before = target_of(&diagnosis->rows[i]);
-        if (diagnosis->rows[i].conclusion.stalls && same_target(&before, target))
-            return true;
-    }
-    return false;
+           !other->process->curable.reason[0];
 }
 
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
 {
     cJSON *policy = cJSON_CreateObject();
-    cJSON *rules = NULL;
-    bool ok = cJSON_AddNumberToObject(policy, "version", 1) != NULL;
+    bool ok = cJSON_AddNumberToObject(policy, "version", 1);
+    cJSON *rules = cJSON_AddArrayToObject(policy, "rules");
     char *text = NULL;
-    if (ok)
-        rules = cJSON_AddArrayToObject(policy, "rules");
-    for (size_t i = 0; rules && ok && i < diagnosis->n_rows; i++) {
+    for (size_t i = 0; ok && i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         struct target target = target_of(row);
-        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
-            !has_rule(diagnosis, i, &target))
+        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row))
             ok = add_rule(rules, &target);
     }
     if (ok && cJSON_GetArraySize(rules) > 0)
@@ -177,10 +159,15 @@ static void print_word(FILE *stream, const char *word)
     putc('\'', stream);
 }
 
-static void print_run(FILE *stream, const struct ns_report *report)
+static void print_command(FILE *stream, const struct ns_report *report, const char *words)
 {
     print_word(stream, report->command);
-    fputs(" run", stream);
+    fputs(words, stream);
+}
+
+static void print_run(FILE *stream, const struct ns_report *report)
+{
+    print_command(stream, report, " run");
     if (report->policy_file && strcmp(report->policy_file, "-") != 0) {
         fputs(" --policy ", stream);
         print_word(stream, report->policy_file);
@@ -188,30 +175,25 @@ static void print_run(FILE *stream, const struct ns_report *report)
     fputs(" -- ", stream);
 }
 
-/* How to start it: by its name if that differs from the executable's, as for a symbolic link. */
-static const char *program_of(const struct ns_row_process *process)
-{
-    return strcmp(ns_path_base(process->exe), process->name) == 0 ? process->exe : process->name;
-}
-
 /* The command that starts a running process with the library. */
 static void print_start(FILE *stream, const struct ns_row_process *process,
                         const struct ns_report *report)
 {
     if (process->unit[0]) {
-        print_word(stream, report->command);
-        fputs(" host enable --unit ", stream);
+        print_command(stream, report, " host enable --unit ");
         print_word(stream, process->unit);
         return;
     }
     if (process->in_container) {
-        print_word(stream, report->command);
-        fputs(" cdi  # for its container; in Kubernetes: see config/kubernetes", stream);
+        print_command(stream, report,
+                      " cdi  # for its container; in Kubernetes: see config/kubernetes");
         return;
     }
     print_run(stream, report);
     if (process->words_size == 0) {
-        print_word(stream, program_of(process));
+        /* A symbolic link has another name than the executable. */
+        bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
+        print_word(stream, is_link ? process->name : process->exe);
         fputs(" ITS ARGUMENTS", stream);
     }
     for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
@@ -220,54 +202,34 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
     }
 }
 
-/* The command for a cure at the other end. */
-static void print_other_end(FILE *stream, const struct target *target, const struct ns_row *row,
-                            const struct ns_report *report)
-{
-    char address[64];
-    if (target->process) {
-        print_start(stream, target->process, report);
-        fputs("  # the other end", stream);
-        return;
-    }
-    print_run(stream, report);
-    fprintf(stream, "PROGRAM  # at the other end: the %s %s",
-            target->role == NS_ROLE_SERVER ? "server on" : "client that connected from",
-            ns_words_address(&row->remote, address, sizeof address));
-}
-
-char *ns_diagnosis_next(const struct ns_report *report)
+static void print_next(FILE *stream, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_row *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL, *open = NULL;
-    char address[64];
-    struct target target;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream;
+    const struct ns_row *first = diagnosis->rows, *open = NULL;
     for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
         if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].is_held)
             open = &diagnosis->rows[i];
-    if (!row || (!row->conclusion.stalls && !open))
-        return NULL;
-    stream = open_memstream(&text, &size);
-    if (!stream)
-        return NULL;
-    if (!row->conclusion.stalls) {
-        struct ns_address host = open->remote;
+    if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
+        struct ns_address host = open ? open->remote : (struct ns_address){0};
         host.port = 0;
-        fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
-                ns_words_address(&host, address, sizeof address));
-        fclose(stream);
-        return text;
+        if (open)
+            fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
+                    ns_words_address(&host));
+        return;
     }
-    target = target_of(row);
-    row = own_end(row);
+    struct target target = target_of(first);
+    const struct ns_row *row = own_end(first);
     if (is_out_of_reach(row)) {
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 row->process->name);
+    } else if (!target.process) {
+        print_run(stream, report);
+        fprintf(stream, "PROGRAM  # at the other end: the %s %s",
+                target.role == NS_ROLE_SERVER ? "server on" : "client that connected from",
+                ns_words_address(&row->remote));
     } else if (target.process != row->process) {
-        print_other_end(stream, &target, row, report);
+        print_start(stream, target.process, report);
+        fputs("  # the other end", stream);
     } else if (row->process->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
     } else if (report->program) {
@@ -279,14 +241,12 @@ char *ns_diagnosis_next(const struct ns_report *report)
     } else {
         print_start(stream, row->process, report);
     }
-    fclose(stream);
-    return ns_sanitize(text); /* control characters must not reach the terminal */
 }
 
-char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command)
+static void print_now(FILE *stream, const struct ns_report *report)
 {
-    const struct ns_row *row = diagnosis->n_rows ? &diagnosis->rows[0] : NULL;
-    char *text;
+    const struct ns_diagnosis *diagnosis = report->diagnosis;
+    const struct ns_row *row = diagnosis->n_rows ? diagnosis->rows : NULL;
     /* TCP_NODELAY helps only at the end that holds the bytes. */
     if (row && row->conclusion.stalls && !row->conclusion.holds)
         row = row->other;
@@ -294,6 +254,30 @@ char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command
         row->process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
         (kill(row->process->pid, 0) != 0 && errno == ESRCH))
+        return;
+    print_command(stream, report, " cure --pid ");
+    fprintf(stream, "%d", row->process->pid);
+}
+
+/* What print writes, allocated; NULL if that is nothing. */
+static char *text_of(void (*print)(FILE *stream, const struct ns_report *report),
+                     const struct ns_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
         return NULL;
-    return asprintf(&text, "%s cure --pid %d", command, row->process->pid) < 0 ? NULL : text;
+    print(stream, report);
+    fclose(stream);
+    if (size > 0)
+        return ns_sanitize(text); /* control characters must not reach the terminal */
+    free(text);
+    return NULL;
+}
+
+void ns_report_advise(struct ns_report *report)
+{
+    report->next = text_of(print_next, report);
+    report->now = text_of(print_now, report);
 }

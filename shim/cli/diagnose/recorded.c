@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/diagnose/sentences.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
 
@@ -23,8 +24,6 @@
 _Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
 _Static_assert((int)NS_RECORD_PHASES == (int)NS_PHASES, "what the judge takes");
 
-enum { NS_PER_MS = 1000000 };
-
 /* A record in memory. */
 struct record {
     struct ns_record_head head;
@@ -33,21 +32,19 @@ struct record {
     size_t n_slots, n_events;
 };
 
-/* -EINVAL: not a record of this version. */
-static int read_head(int fd, struct ns_record_head *head)
+/* False: it is not a record of this version. */
+static bool read_head(int fd, struct ns_record_head *head)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
         pread(fd, head, sizeof *head, 0) != sizeof *head)
-        return -EINVAL;
-    if (head->magic != NS_RECORD_MAGIC || head->version != NS_RECORD_VERSION ||
-        head->slot_size != sizeof(struct ns_record_slot) ||
-        head->event_size != sizeof(struct ns_record_event) || head->n_slots != NS_RECORD_SLOTS ||
-        head->n_events != NS_RECORD_EVENTS || head->tick_ns == 0)
-        return -EINVAL;
+        return false;
     head->name[sizeof head->name - 1] = '\0';
     head->exe[sizeof head->exe - 1] = '\0';
-    return 0;
+    return head->magic == NS_RECORD_MAGIC && head->version == NS_RECORD_VERSION &&
+           head->slot_size == sizeof(struct ns_record_slot) &&
+           head->event_size == sizeof(struct ns_record_event) && head->n_slots == NS_RECORD_SLOTS &&
+           head->n_events == NS_RECORD_EVENTS && head->tick_ns != 0;
 }
 
 /* Read up to *count elements and set *count to their number. NULL without memory. */
@@ -85,24 +82,20 @@ static void keep_complete(struct record *record)
     qsort(record->events, kept, sizeof *record->events, by_slot_and_time);
 }
 
-/* 0, -EINVAL or -ENOMEM. */
-static int read_record(int fd, struct record *record)
+static bool read_record(int fd, struct record *record)
 {
-    int error = read_head(fd, &record->head);
-    if (error)
-        return error;
+    if (!read_head(fd, &record->head))
+        return false;
     record->n_slots = record->head.slots;
     record->n_events = record->head.events;
     if (record->n_slots > NS_RECORD_SLOTS || record->n_events > NS_RECORD_EVENTS)
-        return -EINVAL;
-    record->slots =
-        read_all(fd, sizeof *record->slots, &record->n_slots, (off_t)NS_RECORD_SLOTS_AT);
-    record->events =
-        read_all(fd, sizeof *record->events, &record->n_events, (off_t)NS_RECORD_EVENTS_AT);
+        return false;
+    record->slots = read_all(fd, sizeof *record->slots, &record->n_slots, NS_RECORD_SLOTS_AT);
+    record->events = read_all(fd, sizeof *record->events, &record->n_events, NS_RECORD_EVENTS_AT);
     if (!record->slots || !record->events)
-        return -ENOMEM;
+        return false;
     keep_complete(record);
-    return 0;
+    return true;
 }
 
 static struct ns_address address_of(const struct ns_record_address *recorded)
@@ -114,57 +107,49 @@ static struct ns_address address_of(const struct ns_record_address *recorded)
 }
 
 /* "write 281, write 480, wait"; successive writes of one size are combined. */
-static void describe(char *text, size_t room, uint32_t n_writes, const uint32_t *sizes)
+static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t *sizes)
 {
     uint32_t known = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
-    size_t used = 0;
     text[0] = '\0';
-    for (uint32_t i = 0, same; i < known && used < room; i += same) {
+    for (uint32_t i = 0, same; i < known; i += same) {
         for (same = 1; i + same < known && sizes[i + same] == sizes[i];)
             same++;
-        used += (size_t)snprintf(text + used, room - used, "write %u%s", sizes[i],
-                                 same == 1 ? ", " : "");
-        if (same > 1 && used < room)
-            used += (size_t)snprintf(text + used, room - used, " (%u times), ", same);
+        ns_words_add(text, "write %u", sizes[i]);
+        if (same > 1)
+            ns_words_add(text, " (%u times)", same);
+        ns_words_add(text, ", ");
     }
-    if (n_writes > known && used < room)
-        used += (size_t)snprintf(text + used, room - used, "%u more writes, ", n_writes - known);
-    if (n_writes > 0 && used < room)
-        snprintf(text + used, room - used, "wait");
+    if (n_writes > known)
+        ns_words_add(text, "%u more writes, ", n_writes - known);
+    if (n_writes > 0)
+        ns_words_add(text, "wait");
 }
 
 /* The state while the samples of a slot are judged. */
 struct replay {
     struct ns_diagnosis *diagnosis;
-    struct ns_row_connection connection;
-    unsigned row;                         /* its id */
-    const struct ns_record_event *waited; /* the last WAIT after a write */
+    struct ns_row connection; /* pattern: of the first stall; without one, of the last wait */
+    unsigned row;             /* its id */
     bool has_stalled;
-    char pattern[128]; /* of the first stall; without one, of the last wait */
 };
 
-/* Keep a hold, and the writes before the first one that the program waited for. */
-static void keep_hold(struct replay *replay, const struct ns_hold *hold)
-{
-    if (hold->waited && !replay->has_stalled && replay->waited) {
-        replay->has_stalled = true;
-        describe(replay->pattern, sizeof replay->pattern, replay->waited->n_writes,
-                 replay->waited->sizes);
-    }
-    ns_diagnosis_add_hold(replay->diagnosis, replay->row, hold);
-}
-
-/* The samples of one connection, in order. */
+/* The samples of one connection, in order. The pattern is that of the first hold for which the
+ * program waited. */
 static void judge_life(struct replay *replay, struct ns_judge *judge,
                        const struct ns_record_event *events, size_t n)
 {
+    const struct ns_record_event *waited = NULL; /* the last WAIT after a write */
     struct ns_hold hold;
-    replay->waited = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (ns_judge_look(judge, &events[i].look, &hold))
-            keep_hold(replay, &hold);
+        if (ns_judge_look(judge, &events[i].look, &hold)) {
+            ns_diagnosis_add_hold(replay->diagnosis, replay->row, &hold);
+            if (hold.waited && !replay->has_stalled && waited) {
+                replay->has_stalled = true;
+                describe(replay->connection.pattern, waited->n_writes, waited->sizes);
+            }
+        }
         if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
-            replay->waited = &events[i];
+            waited = &events[i];
     }
 }
 
@@ -231,7 +216,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
 {
     const struct ns_record_slot *slot = &record->slots[number];
     uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
-    bool last = false, first = true;
+    bool last = false;
     for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
@@ -250,11 +235,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
             ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
         }
         ns_judge_verdict(&judge, &verdict);
-        if (first)
-            *sum = verdict;
-        else
-            ns_verdict_add(sum, &verdict);
-        first = false;
+        ns_verdict_add(sum, &verdict);
     }
     /* The counts of the library are complete, even if samples were lost. */
     sum->requests = slot->requests;
@@ -265,35 +246,30 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     ns_verdict_grade(sum);
 }
 
-static void take_slot(struct ns_diagnosis *diagnosis, const struct ns_row_process *process,
+static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *process,
                       const struct record *record, uint32_t number, size_t *at)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    struct ns_verdict verdict;
-    struct replay replay = {
-        .diagnosis = diagnosis,
-        .connection =
-            {
-                .process = process,
-                .source = NS_SOURCE_INSIDE,
-                .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
-                .local = address_of(&slot->local),
-                .remote = address_of(&slot->remote),
-                .connections = slot->lives,
-            },
-    };
+    struct replay replay = {.diagnosis = diagnosis};
+    struct ns_row *connection = &replay.connection;
     uint32_t sizes[NS_RECORD_SIZES];
-    int row = ns_diagnosis_row(diagnosis, &replay.connection);
-    if (row < 0)
-        return;
-    replay.row = (unsigned)row;
     for (size_t i = 0; i < NS_RECORD_SIZES; i++)
         sizes[i] = slot->sizes[i];
-    describe(replay.pattern, sizeof replay.pattern, slot->n_writes, sizes);
-    judge_slot(&replay, record, number, at, &verdict);
-    replay.connection.pattern = replay.pattern;
-    replay.connection.verdict = &verdict;
-    ns_diagnosis_add(diagnosis, &replay.connection);
+    *connection = (struct ns_row){
+        .process = process,
+        .source = NS_SOURCE_INSIDE,
+        .role = slot->role <= NS_ROLE_SERVER ? (enum ns_role)slot->role : NS_ROLE_UNKNOWN,
+        .local = address_of(&slot->local),
+        .remote = address_of(&slot->remote),
+        .connections = slot->lives,
+    };
+    const struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
+    if (!row)
+        return;
+    replay.row = row->id;
+    describe(connection->pattern, slot->n_writes, sizes);
+    judge_slot(&replay, record, number, at, &connection->verdict);
+    ns_diagnosis_add(diagnosis, connection);
 }
 
 /* Compare the answer times of the experiment, without [0] and with [1] the push or ACK. */
@@ -312,7 +288,7 @@ static void take_trial(struct ns_trial *trial, const struct record *record)
         } else if (tried && event->look.kind == NS_LOOK_WOKE &&
                    event->look.flags & NS_LOOK_ARRIVED) {
             bool with = tried->look.flags & (NS_LOOK_PUSHED | NS_LOOK_ACKNOWLEDGED);
-            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / NS_PER_MS;
+            ms[with][n[with]++] = (double)(event->look.at - tried->look.at) / 1e6;
             tried = NULL;
         }
     }
@@ -358,20 +334,20 @@ static int is_record(const struct dirent *entry)
     return fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0;
 }
 
-/* False: the file is not a record. */
+/* False: the file could not be read as a record. */
 static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char *name)
 {
     struct record record = {0};
     /* Opening a pipe must not block. */
     int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    int error = fd >= 0 ? read_record(fd, &record) : -EINVAL;
+    bool good = fd >= 0 && read_record(fd, &record);
     if (fd >= 0)
         close(fd);
-    if (!error && record.n_slots > 0)
+    if (good && record.n_slots > 0)
         take_record(diagnosis, &record);
     free(record.slots);
     free(record.events);
-    return error != -EINVAL;
+    return good;
 }
 
 int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)

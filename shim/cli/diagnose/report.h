@@ -8,23 +8,21 @@
 
 #include <cJSON.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 struct ns_report {
     const struct ns_diagnosis *diagnosis;
-    const char *command;     /* this command, as typed in a shell */
+    const char *command;     /* the path or name of this command */
     char *const *program;    /* the program that was started, or NULL */
-    const char *subject;     /* a command line, "process 17", or "every process" */
-    const char *policy;      /* on one line; NULL: none is needed */
+    char *subject;           /* a command line, "process 17", or "every process" */
+    char *policy;            /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
-    const char *next;        /* what to do next; NULL: nothing */
-    const char *now;         /* what helps without a restart; NULL: nothing */
-    char *const *notes;      /* other facts, a sentence each */
-    unsigned n_notes;
+    char *next;              /* what to do next, allocated; NULL: nothing */
+    char *now;               /* the same without a restart */
 };
 
-/* The text, wrapped at width columns; 0: not a terminal, and the headline stays on one line. */
-void ns_report_print(FILE *stream, const struct ns_report *report, int width);
+/* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
+ * stays on one line. */
+void ns_report_print(const struct ns_report *report, int width);
 
 /* Add the members that config/diagnosis.schema.json describes. */
 void ns_report_fill_json(cJSON *object, const struct ns_report *report);
@@ -38,10 +36,7 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-/* What to do next, allocated: a command if there is one. NULL: nothing. */
-char *ns_diagnosis_next(const struct ns_report *report);
-
-/* A command that ends the stalls of a running process now, allocated; NULL: none. */
-char *ns_diagnosis_now(const struct ns_diagnosis *diagnosis, const char *command);
+/* Set next, which is a command if there is one, and now. */
+void ns_report_advise(struct ns_report *report);
 
 #endif

@@ -3,8 +3,9 @@
  * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
-#include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,21 +48,21 @@ bool ns_address_is_same(const struct ns_address *one, const struct ns_address *o
            memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
-static const struct ns_address *service_of(const struct ns_row_connection *connection)
+static const struct ns_address *service_of(const struct ns_row *connection)
 {
     return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
 }
 
 /* Connections of unknown role to one local port are those of a service, whose peers have ephemeral
  * ports. */
-static bool is_same_peer(const struct ns_row *row, const struct ns_row_connection *connection)
+static bool is_same_peer(const struct ns_row *row, const struct ns_row *connection)
 {
     return row->role == NS_ROLE_UNKNOWN && row->service.known && connection->remote.known &&
            row->local.known && row->local.port == connection->local.port &&
            memcmp(&row->service.addr, &connection->remote.addr, sizeof row->service.addr) == 0;
 }
 
-static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *connection)
+static bool is_in_row(const struct ns_row *row, const struct ns_row *connection)
 {
     const struct ns_address *service = service_of(connection);
     bool both_unknown = !row->service.known && !service->known;
@@ -71,8 +72,7 @@ static bool is_in_row(const struct ns_row *row, const struct ns_row_connection *
             is_same_peer(row, connection));
 }
 
-static struct ns_row *row_of(struct ns_diagnosis *diagnosis,
-                             const struct ns_row_connection *connection)
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_in_row(&diagnosis->rows[i], connection)) {
@@ -85,22 +85,11 @@ static struct ns_row *row_of(struct ns_diagnosis *diagnosis,
         return NULL;
     diagnosis->rows = list;
     struct ns_row *row = &list[diagnosis->n_rows++];
-    *row = (struct ns_row){
-        .id = diagnosis->next_id++,
-        .process = connection->process,
-        .source = connection->source,
-        .role = connection->role,
-        .is_peer = connection->is_peer,
-        .service = *service_of(connection),
-        .local = connection->local,
-    };
+    *row = *connection;
+    row->connections = 0;
+    row->id = diagnosis->next_id++;
+    row->service = *service_of(connection);
     return row;
-}
-
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
-{
-    const struct ns_row *row = row_of(diagnosis, connection);
-    return row ? (int)row->id : -ENOMEM;
 }
 
 static uint64_t lost(const struct ns_verdict *verdict)
@@ -108,22 +97,21 @@ static uint64_t lost(const struct ns_verdict *verdict)
     return verdict->most_ns + verdict->receiving_ns;
 }
 
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection)
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
-    struct ns_row *row = row_of(diagnosis, connection);
+    struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
     if (!row)
         return;
     bool is_first = row->connections == 0;
     if (is_first)
-        row->verdict = *connection->verdict;
+        row->verdict = connection->verdict;
     else
-        ns_verdict_add(&row->verdict, connection->verdict);
-    if (is_first || lost(connection->verdict) > row->worst_ns) {
-        row->worst_ns = lost(connection->verdict);
+        ns_verdict_add(&row->verdict, &connection->verdict);
+    if (is_first || lost(&connection->verdict) > row->worst_ns) {
+        row->worst_ns = lost(&connection->verdict);
         row->local = connection->local;
         row->remote = connection->remote;
-        memset(row->pattern, 0, sizeof row->pattern);
-        strncpy(row->pattern, connection->pattern, sizeof row->pattern - 1);
+        memcpy(row->pattern, connection->pattern, sizeof row->pattern);
     }
     row->connections += connection->connections ? connection->connections : 1;
 }
@@ -145,20 +133,25 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis, const struct ns_row *row))
 {
     for (size_t i = 0; i < diagnosis->n_rows;) {
-        unsigned id = diagnosis->rows[i].id;
-        size_t kept = 0;
         if (!drop(diagnosis, &diagnosis->rows[i])) {
             i++;
             continue;
         }
-        for (size_t hold = 0; hold < diagnosis->n_holds; hold++)
-            if (diagnosis->holds[hold].id != id)
-                diagnosis->holds[kept++] = diagnosis->holds[hold];
-        diagnosis->n_holds = kept;
-        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
-                (diagnosis->n_rows - i - 1) * sizeof diagnosis->rows[0]);
         diagnosis->n_rows--;
+        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
+                (diagnosis->n_rows - i) * sizeof diagnosis->rows[0]);
     }
+}
+
+void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *format, ...)
+{
+    va_list arguments;
+    if (diagnosis->n_notes == sizeof diagnosis->notes / sizeof diagnosis->notes[0])
+        return;
+    va_start(arguments, format);
+    if (vasprintf(&diagnosis->notes[diagnosis->n_notes], format, arguments) >= 0)
+        diagnosis->n_notes++;
+    va_end(arguments);
 }
 
 /* Are these the two ends of a connection? */
@@ -176,6 +169,12 @@ static bool may_be_ends(const struct ns_row *one, const struct ns_row *other)
             (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
 }
 
+/* Are they the two ends of a connection, as far as is known? */
+static bool meet(const struct ns_row *one, const struct ns_row *other)
+{
+    return one != other && (are_ends(one, other) || may_be_ends(one, other));
+}
+
 static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
                                       const struct ns_row *row)
 {
@@ -184,7 +183,7 @@ static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
         const struct ns_row *other = &diagnosis->rows[i];
         if (other != row && are_ends(row, other))
             return other;
-        if (other != row && !found && may_be_ends(row, other))
+        if (!found && meet(row, other))
             found = other;
     }
     return found;
@@ -217,8 +216,7 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
 static bool may_hold(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    return verdict->grade == NS_GRADE_PROVEN || verdict->grade == NS_GRADE_LIKELY ||
-           verdict->grade == NS_GRADE_CANNOT_TELL ||
+    return verdict->grade >= NS_GRADE_LIKELY || verdict->grade == NS_GRADE_CANNOT_TELL ||
            (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
 }
 
@@ -229,37 +227,29 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_verdict *verdict = &row->verdict;
+        bool answers = row->source == NS_SOURCE_OUTSIDE || verdict->requests > 0;
+        bool receives = (verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0) ||
+                        (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->gaps > 0);
         bool seen = false, held = false;
-        for (size_t j = 0; j < diagnosis->n_rows; j++) {
-            const struct ns_row *other = &diagnosis->rows[j];
-            if (other == row || !(are_ends(row, other) || may_be_ends(row, other)))
-                continue;
-            seen = true;
-            held |= may_hold(other);
-        }
-        bool answers = row->source == NS_SOURCE_OUTSIDE || row->verdict.requests > 0;
-        bool doubts = row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.gaps > 0;
-        if (((row->verdict.grade == NS_GRADE_LIKELY && row->verdict.receiving > 0) || doubts) &&
-            seen && !held && answers)
+        for (size_t j = 0; j < diagnosis->n_rows; j++)
+            if (meet(row, &diagnosis->rows[j])) {
+                seen = true;
+                held |= may_hold(&diagnosis->rows[j]);
+            }
+        if (receives && seen && !held && answers)
             ns_verdict_clear_receiving(&row->verdict);
     }
-}
-
-static bool is_called(const struct ns_row *row)
-{
-    return row->verdict.grade == NS_GRADE_PROVEN || row->verdict.grade == NS_GRADE_LIKELY;
 }
 
 /* The row of a process at the other end is reported only if one of the two ends stalls. */
 static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
-    if (!row->is_peer || is_called(row))
+    if (!row->is_peer || row->verdict.grade >= NS_GRADE_LIKELY)
         return false;
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *other = &diagnosis->rows[i];
-        if (is_called(other) && (are_ends(row, other) || may_be_ends(row, other)))
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].verdict.grade >= NS_GRADE_LIKELY && meet(row, &diagnosis->rows[i]))
             return false;
-    }
     return true;
 }
 
@@ -291,11 +281,11 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
-/* Connect the holds with their rows. A hold is not more certain than the verdict of its row. */
+/* Connect the holds with their rows, and drop those whose rows were dropped. A hold is not more
+ * certain than the verdict of its row. */
 static void finish_holds(struct ns_diagnosis *diagnosis)
 {
-    if (diagnosis->n_holds)
-        qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
+    size_t kept = 0;
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         struct ns_row_hold *hold = &diagnosis->holds[i];
         for (size_t row = 0; row < diagnosis->n_rows; row++)
@@ -305,7 +295,11 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
             continue;
         hold->hold.certain &= hold->row->verdict.stalls > 0;
         hold->hold.waited &= hold->row->verdict.stalls + hold->row->verdict.maybe > 0;
+        diagnosis->holds[kept++] = *hold;
     }
+    diagnosis->n_holds = kept;
+    if (kept)
+        qsort(diagnosis->holds, kept, sizeof diagnosis->holds[0], by_time);
 }
 
 static void find_cures(struct ns_row *row)
@@ -381,6 +375,8 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         free(diagnosis->processes[i]);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        free(diagnosis->notes[i]);
     free(diagnosis->processes);
     free(diagnosis->rows);
     free(diagnosis->holds);

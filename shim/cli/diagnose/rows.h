@@ -12,6 +12,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
+enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see sentences.h */
+
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
 /* Can a preload reach the process? */
@@ -44,19 +46,21 @@ struct ns_cure {
     bool measured; /* by an experiment; otherwise estimated */
 };
 
+/* The connections of a row, or one of them, which is to be added to its row. */
 struct ns_row {
-    unsigned id;
-    const struct ns_row_process *process;
+    struct ns_row_process *process; /* of this diagnosis */
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
-    struct ns_address service;       /* a server's local end; otherwise the remote end; port 0:
-                                      * several ports */
     struct ns_address local, remote; /* of the connection that lost most */
-    uint64_t worst_ns;               /* what that one lost */
-    unsigned connections;
+    unsigned connections;            /* in one that is to be added, 0 counts as 1 */
     struct ns_verdict verdict;
-    char pattern[128]; /* "write 281, write 480, wait"; "": unknown */
+    char pattern[NS_WORDS_MOST]; /* "write 281, write 480, wait"; "": unknown */
+    /* Set when it is made: */
+    unsigned id;
+    struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
+                                * ports */
+    uint64_t worst_ns;         /* what the connection that lost most has lost */
     /* Set by ns_diagnosis_finish: */
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
@@ -89,21 +93,12 @@ struct ns_diagnosis {
     struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
+    char *notes[8];        /* other facts, a sentence each; allocated */
+    unsigned n_notes;
+    bool interrupted; /* a signal has ended the watching */
     /* Set by ns_diagnosis_finish: */
     enum ns_grade grade; /* the worst of the rows */
     double lost_ms;      /* by all rows; counted once if both ends were watched */
-};
-
-/* A connection to add to its row. */
-struct ns_row_connection {
-    const struct ns_row_process *process; /* of this diagnosis */
-    enum ns_source source;
-    enum ns_role role;
-    bool is_peer; /* see struct ns_row */
-    struct ns_address local, remote;
-    unsigned connections; /* that the verdict is for; 0 counts as 1 */
-    const struct ns_verdict *verdict;
-    const char *pattern; /* "": unknown */
 };
 
 /* Are both known and equal? */
@@ -120,12 +115,12 @@ struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, 
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(const char *verb, pid_t pid, int error);
 
-/* The id of the row of such a connection, which is made if necessary; or -ENOMEM. Ignores verdict.
- */
-int ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
+/* The row of such a connection, which is made without counts if necessary; NULL without memory.
+ * Rows move when one is made. */
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Add a connection with its final verdict. Without memory it is left out. */
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row_connection *connection);
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is
@@ -136,11 +131,14 @@ int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_br
 /* Add a hold to the row with this id. If there are too many, it is only counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
 
-/* Remove the rows for which drop returns true, with their holds. Call it before
- * ns_diagnosis_finish. */
+/* Remove the rows for which drop returns true. Call it before ns_diagnosis_finish. */
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_row *row));
+
+/* Add a note. Further ones than fit are left out. */
+__attribute__((format(printf, 2, 3))) void ns_diagnosis_note(struct ns_diagnosis *diagnosis,
+                                                             const char *format, ...);
 
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_row_grade(const struct ns_row *row);

@@ -14,42 +14,32 @@
 
 #define MS 1e6 /* nanoseconds */
 
-void ns_words_add(char *buffer, size_t size, const char *format, ...)
+void ns_words_add(char text[NS_WORDS_MOST], const char *format, ...)
 {
-    size_t used = strlen(buffer);
+    size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(buffer + used, size - used, format, arguments);
+    vsnprintf(text + used, NS_WORDS_MOST - used, format, arguments);
     va_end(arguments);
 }
 
-char *ns_words_address(const struct ns_address *address, char *buffer, size_t size)
+const char *ns_words_address(const struct ns_address *address)
 {
-    char text[INET6_ADDRSTRLEN] = "?";
+    static char text[INET6_ADDRSTRLEN + 10];
+    char host[INET6_ADDRSTRLEN] = "?";
     bool v4 = IN6_IS_ADDR_V4MAPPED(&address->addr);
-    if (!address->known) {
-        snprintf(buffer, size, "?");
-        return buffer;
-    }
-    inet_ntop(v4 ? AF_INET : AF_INET6,
-              v4 ? (const void *)&address->addr.s6_addr[12] : (const void *)&address->addr, text,
-              sizeof text);
-    if (address->port == 0)
-        snprintf(buffer, size, "%s", text);
-    else
-        snprintf(buffer, size, v4 ? "%s:%u" : "[%s]:%u", text, address->port);
-    return buffer;
+    if (!address->known)
+        return "?";
+    inet_ntop(v4 ? AF_INET : AF_INET6, &address->addr.s6_addr[v4 ? 12 : 0], host, sizeof host);
+    snprintf(text, sizeof text, v4 || address->port == 0 ? "%s" : "[%s]", host);
+    if (address->port)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ":%u", address->port);
+    return text;
 }
 
-char *ns_diagnosis_where(const struct ns_row *row, char *buffer, size_t size)
+static double mean_ms(uint64_t ns, uint64_t n)
 {
-    char address[64];
-    snprintf(buffer, size, "%s %s",
-             row->role == NS_ROLE_CLIENT   ? "client of"
-             : row->role == NS_ROLE_SERVER ? "server on"
-                                           : "connected to",
-             ns_words_address(&row->service, address, sizeof address));
-    return buffer;
+    return n ? (double)ns / MS / (double)n : 0;
 }
 
 static const struct {
@@ -76,103 +66,102 @@ const char *ns_delay_meaning(enum ns_delay delay, enum ns_source source)
     return delays[delay].meaning;
 }
 
-char *ns_diagnosis_delay(enum ns_delay delay, enum ns_source source, uint64_t times, uint64_t ns,
-                         char *buffer, size_t size)
+const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
-    double each = (double)ns / MS / (double)times;
-    if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
-        snprintf(buffer, size,
+    static char text[NS_WORDS_MOST];
+    uint64_t times = row->verdict.delays[delay];
+    double each = mean_ms(row->verdict.delays_ns[delay], times);
+    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE)
+        snprintf(text, sizeof text,
                  "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
                  ns_plural(times), each);
     else if (times == 1)
-        snprintf(buffer, size, "%s, once, %.1f ms", ns_delay_meaning(delay, source), each);
+        snprintf(text, sizeof text, "%s, once, %.1f ms", delays[delay].meaning, each);
     else
-        snprintf(buffer, size, "%s, %" PRIu64 " times, %.1f ms each",
-                 ns_delay_meaning(delay, source), times, each);
-    return buffer;
+        snprintf(text, sizeof text, "%s, %" PRIu64 " times, %.1f ms each", delays[delay].meaning,
+                 times, each);
+    return text;
+}
+
+void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, const char *before)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    enum ns_delay most = 0;
+    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
+        if (verdict->delays_ns[delay] > verdict->delays_ns[most])
+            most = delay;
+    if (verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
+        ns_words_add(text, "; %s%s", before, ns_diagnosis_delay(row, most));
 }
 
 const char *ns_diagnosis_doubt(const struct ns_row *row)
 {
-    static char text[400];
-    char peer[64];
-    switch (row->verdict.doubt) {
-    case NS_DOUBT_PEER:
+    static const char *const doubts[] = {
+        [NS_DOUBT_NOTHING] = "there was nothing to judge",
+        [NS_DOUBT_NO_LOOKS] = "there were too few samples while data was in flight",
+        [NS_DOUBT_NO_UNSENT] = "this kernel does not report unsent bytes (Linux 4.6 and later do)",
+        [NS_DOUBT_NO_WINDOW] = "this kernel does not report the peer's window (Linux 5.4 and later "
+                               "do), and a full window looks the same",
+        [NS_DOUBT_ANSWERS] = "bytes were held, but the answers came so long after the release that "
+                             "they may not have waited for it",
+    };
+    static char text[NS_WORDS_MOST];
+    const struct ns_verdict *verdict = &row->verdict;
+    if (verdict->doubt != NS_DOUBT_PEER)
+        snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
+    else
         snprintf(text, sizeof text,
                  "%" PRIu64 " times data of %s came %.0f ms after earlier data, when a delayed ACK "
                  "of %s had left; this view cannot tell whether the peer was held until then",
-                 row->verdict.gaps, ns_words_address(&row->remote, peer, sizeof peer),
-                 (double)row->verdict.gaps_ns / MS / (double)row->verdict.gaps, row->process->name);
-        return text;
-    case NS_DOUBT_NO_LOOKS:
-        return "there were too few samples while data was in flight";
-    case NS_DOUBT_NO_UNSENT:
-        return "this kernel does not report unsent bytes (Linux 4.6 and later do)";
-    case NS_DOUBT_NO_WINDOW:
-        return "this kernel does not report the peer's window (Linux 5.4 and later do), and a full "
-               "window looks the same";
-    case NS_DOUBT_ANSWERS:
-        return row->process->trial.what == NS_EXPERIMENT_NONE
-                   ? "bytes were held, but the answers came so long after the release that they "
-                     "may not have waited for it; --experiment push can decide"
-                   : "bytes were held, but the answers came so long after the release that they "
-                     "may not have waited for it";
-    case NS_DOUBT_NOTHING:
-        break;
-    }
-    return "there was nothing to judge";
+                 verdict->gaps, ns_words_address(&row->remote),
+                 mean_ms(verdict->gaps_ns, verdict->gaps), row->process->name);
+    if (verdict->doubt == NS_DOUBT_ANSWERS && row->process->trial.what == NS_EXPERIMENT_NONE)
+        ns_words_add(text, "; --experiment push can decide");
+    return text;
 }
 
-char *ns_diagnosis_cure(const struct ns_row *row, unsigned number, char *buffer, size_t size)
+const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
 {
+    static char text[NS_WORDS_MOST];
     const struct ns_cure *cure = &row->cures[number];
     const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
-    snprintf(buffer, size, "%s", cure->end);
+    snprintf(text, sizeof text, "%s", cure->end);
     if (number == 1 && at)
-        ns_words_add(buffer, size, " (%s)", at->name);
-    ns_words_add(buffer, size, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it",
-                 cure->does, cure->from_ms,
+        ns_words_add(text, " (%s)", at->name);
+    ns_words_add(text, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->does,
+                 cure->from_ms,
                  cure->measured            ? ""
                  : row->conclusion.certain ? "about "
                                            : "at best ",
-                 fmax(cure->to_ms, 0.1));
-    if (cure->measured)
-        ns_words_add(buffer, size, " (measured)");
+                 fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
     if (at && at->curable.reason[0])
-        ns_words_add(buffer, size, "; but no preload reaches it: %s", at->curable.reason);
-    return buffer;
+        ns_words_add(text, "; but no preload reaches it: %s", at->curable.reason);
+    return text;
 }
 
-static double mean_ms(uint64_t ns, uint64_t n)
-{
-    return n ? (double)ns / MS / (double)n : 0;
-}
-
-static char *say_likely(const struct ns_row *row, char *buffer, size_t size)
+static void add_likely(char *text, const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
     if (verdict->receiving == 0)
-        snprintf(buffer, size,
-                 "bytes were held %" PRIu64
-                 " times; after release the answer took %.1f ms, as long "
-                 "as for requests that were never held (%.1f ms), so the hold was probably the "
-                 "delay",
-                 verdict->maybe, mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
-                 mean_ms(verdict->free_ns, verdict->free));
+        ns_words_add(text,
+                     "bytes were held %" PRIu64 " times; after release the answer took %.1f ms, as "
+                     "long as for requests that were never held (%.1f ms), so the hold was "
+                     "probably the delay",
+                     verdict->maybe,
+                     mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
+                     mean_ms(verdict->free_ns, verdict->free));
     else
-        snprintf(buffer, size,
-                 "%" PRIu64 " times the peer's data arrived just when this end's delayed-ACK timer "
-                 "fired, so the peer probably waited for the ACK; a peer whose own timer follows "
-                 "the same ticks looks the same",
-                 verdict->receiving);
+        ns_words_add(text,
+                     "%" PRIu64 " times the peer's data arrived just when this end's delayed-ACK "
+                     "timer fired, so the peer probably waited for the ACK; a peer whose own timer "
+                     "follows the same ticks looks the same",
+                     verdict->receiving);
     if (row->process->trial.what == NS_EXPERIMENT_NONE)
-        ns_words_add(buffer, size, "; --experiment %s can decide",
+        ns_words_add(text, "; --experiment %s can decide",
                      verdict->receiving ? "acknowledge" : "push");
-    return buffer;
 }
 
-/* Append the result of an experiment. */
-static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
+static void add_trial(char *text, const struct ns_trial *trial)
 {
     static const char *const effects[] = {
         [NS_EFFECT_CHANCE] = "the difference may be chance",
@@ -183,109 +172,103 @@ static char *add_trial(const struct ns_trial *trial, char *buffer, size_t size)
     enum ns_effect effect = ns_verdict_effect(trial);
     bool pushes = trial->what == NS_EXPERIMENT_PUSH;
     if (effect == NS_EFFECT_UNKNOWN)
-        ns_words_add(buffer, size, "too few waits with %s",
+        ns_words_add(text, "too few waits with %s",
                      pushes ? "held bytes to push" : "received data to acknowledge");
     else
-        ns_words_add(
-            buffer, size,
-            "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; %s (p = "
-            "%.2g)",
-            trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement", trial->left_ms,
-            trial->left, effects[effect], trial->p);
-    return buffer;
+        ns_words_add(text,
+                     "answers took %.2f ms after %zu waits with %s, and %.2f ms after %zu without; "
+                     "%s (p = %.2g)",
+                     trial->done_ms, trial->done, pushes ? "a push" : "an acknowledgement",
+                     trial->left_ms, trial->left, effects[effect], trial->p);
 }
 
-char *ns_diagnosis_experiment(const struct ns_row_process *process, char *buffer, size_t size)
+const char *ns_diagnosis_experiment(const struct ns_row_process *process)
 {
-    snprintf(buffer, size, "%s[%d]: ", process->name, process->pid);
-    return add_trial(&process->trial, buffer, size);
+    static char text[NS_WORDS_MOST];
+    snprintf(text, sizeof text, "%s[%d]: ", process->name, process->pid);
+    add_trial(text, &process->trial);
+    return text;
 }
 
-static char *say_hold(const struct ns_hold *hold, uint32_t rtt_us, char *buffer, size_t size)
+static void add_hold(char *text, const struct ns_hold *hold, uint32_t rtt_us)
 {
     const struct ns_look *look = &hold->look;
     double held = (double)(hold->end - hold->begin) / MS, slack = (double)hold->slack / MS;
-    snprintf(buffer, size,
-             "%" PRIu32 " byte%s unsent behind %" PRIu32 " unacknowledged segment%s, the window "
-             "(%" PRIu32 " bytes) and the congestion window (%" PRIu32 " segments) open, "
-             "TCP_NODELAY off; released after ",
-             look->unsent, ns_plural(look->unsent), look->unacked, ns_plural(look->unacked),
-             look->window, look->cwnd);
+    ns_words_add(text,
+                 "%" PRIu32 " byte%s unsent behind %" PRIu32
+                 " unacknowledged segment%s, the window "
+                 "(%" PRIu32 " bytes) and the congestion window (%" PRIu32 " segments) open, "
+                 "TCP_NODELAY off; released after ",
+                 look->unsent, ns_plural(look->unsent), look->unacked, ns_plural(look->unacked),
+                 look->window, look->cwnd);
     if (slack >= 0.5)
-        ns_words_add(buffer, size, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
+        ns_words_add(text, "%.0f to %.0f ms", fmax(0, held - slack), held + slack);
     else
-        ns_words_add(buffer, size, "%.1f ms", held);
-    ns_words_add(buffer, size, ", when the peer's ACK came");
+        ns_words_add(text, "%.1f ms", held);
+    ns_words_add(text, ", when the peer's ACK came");
     if (rtt_us)
-        ns_words_add(buffer, size, "; a round trip takes %s%.*f ms", rtt_us < 10 ? "under " : "",
+        ns_words_add(text, "; a round trip takes %s%.*f ms", rtt_us < 10 ? "under " : "",
                      rtt_us < 1000 ? 2 : 1, fmax(rtt_us, 10) / 1e3);
-    return buffer;
 }
 
-char *ns_diagnosis_proof(const struct ns_row *row, char *buffer, size_t size)
+const char *ns_diagnosis_proof(const struct ns_row *row)
 {
+    static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
-    buffer[0] = '\0';
+    const struct ns_row *other = row->other;
+    text[0] = '\0';
     if (row->is_held) {
-        snprintf(buffer, size,
-                 "%s[%d], the peer, held its bytes until this end's %sACK came: see its row",
-                 row->other->process->name, row->other->process->pid,
-                 row->other->verdict.late_acks ? "delayed " : "");
-        return buffer;
+        ns_words_add(
+            text, "%s[%d], the peer, held its bytes until this end's %sACK came: see its row",
+            other->process->name, other->process->pid, other->verdict.late_acks ? "delayed " : "");
+        return text;
     }
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
         if (row->is_cured && verdict->proof.end == 0)
-            return add_trial(row->trial, buffer, size);
-        return say_hold(&verdict->proof, verdict->rtt_us, buffer, size);
+            add_trial(text, row->trial);
+        else
+            add_hold(text, &verdict->proof, verdict->rtt_us);
+        break;
     case NS_GRADE_LIKELY:
         if (row->trial && (row->trial->what == NS_EXPERIMENT_PUSH) == (verdict->receiving == 0))
-            return add_trial(row->trial, buffer, size);
-        return say_likely(row, buffer, size);
+            add_trial(text, row->trial);
+        else
+            add_likely(text, row);
+        break;
     case NS_GRADE_LATE:
-        snprintf(buffer, size, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
-                 verdict->late, ns_plural(verdict->late));
+        ns_words_add(text, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
+                     verdict->late, ns_plural(verdict->late));
         break;
     case NS_GRADE_NONE:
-        snprintf(buffer, size, "in %" PRIu64 " sample%s Nagle's algorithm held no byte",
-                 verdict->looks, ns_plural(verdict->looks));
+        ns_words_add(text, "in %" PRIu64 " sample%s Nagle's algorithm held no byte", verdict->looks,
+                     ns_plural(verdict->looks));
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "%s", ns_diagnosis_doubt(row));
-        break;
+        return ns_diagnosis_doubt(row);
     }
-    return buffer;
+    return text;
 }
 
-/* "; 2203 ms were lost in 2.21 s"; several connections may have lost it at the same time. */
-static void add_price(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
-{
-    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
-    ns_words_add(buffer, size, "; %s%.0f ms were lost%s in %.*f s",
-                 diagnosis->rows[0].conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
-                 diagnosis->lost_ms > watched ? " by all connections together" : "",
-                 watched < 10000 ? 2 : 0, watched / 1e3);
-}
-
-static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
 {
     const struct ns_row *row = &diagnosis->rows[0];
     const struct ns_verdict *verdict = &row->verdict;
     uint64_t stalled = row->conclusion.stalled;
+    double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
     size_t others = 0;
-    snprintf(buffer, size, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
+    ns_words_add(text, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
-        ns_words_add(buffer, size, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
+        ns_words_add(text, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
                      stalled, row->process->name,
                      row->is_cured ? "waited" : "seems to have waited");
     } else {
         if (row->source == NS_SOURCE_OUTSIDE)
-            ns_words_add(buffer, size, "at least %" PRIu64, stalled);
+            ns_words_add(text, "at least %" PRIu64, stalled);
         else
-            ns_words_add(buffer, size, "%" PRIu64 " of %" PRIu64, stalled,
+            ns_words_add(text, "%" PRIu64 " of %" PRIu64, stalled,
                          verdict->requests > stalled ? verdict->requests : stalled);
-        ns_words_add(buffer, size,
-                     " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
+        ns_words_add(text, " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
                      row->process->name, row->is_peer ? ", at the other end," : "",
                      row->is_peer && row->other ? row->other->process->name : "the peer",
                      verdict->late_acks ? "delayed " : "");
@@ -293,78 +276,75 @@ static void say_stalls(const struct ns_diagnosis *diagnosis, char *buffer, size_
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
     if (others)
-        ns_words_add(buffer, size, "; %zu more row%s too", others,
-                     others == 1 ? " stalls" : "s stall");
-    add_price(diagnosis, buffer, size);
+        ns_words_add(text, "; %zu more row%s too", others, others == 1 ? " stalls" : "s stall");
+    /* Several connections may have lost it at the same time. */
+    ns_words_add(text, "; %s%.0f ms were lost%s in %.*f s",
+                 row->conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
+                 diagnosis->lost_ms > watched ? " by all connections together" : "",
+                 watched < 10000 ? 2 : 0, watched / 1e3);
 }
 
-/* The delay that took most of the time of all rows. */
-static void add_delay(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+/* All rows together: the counts that the headline has. */
+static struct ns_row sum_of(const struct ns_diagnosis *diagnosis)
 {
-    uint64_t times[NS_DELAY_COUNT] = {0}, ns[NS_DELAY_COUNT] = {0};
-    enum ns_source source = NS_SOURCE_INSIDE;
-    enum ns_delay most = 0;
-    char text[200];
+    struct ns_row sum = {.source = NS_SOURCE_INSIDE};
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
-        if (row->verdict.delays[NS_DELAY_PEER] && row->source == NS_SOURCE_OUTSIDE)
-            source = NS_SOURCE_OUTSIDE;
+        sum.connections += row->connections;
+        sum.verdict.requests += row->verdict.requests;
+        sum.verdict.late += row->verdict.late;
+        if (row->source == NS_SOURCE_OUTSIDE && row->verdict.delays[NS_DELAY_PEER])
+            sum.source = NS_SOURCE_OUTSIDE; /* its reason is not known */
         for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
-            times[delay] += row->verdict.delays[delay];
-            ns[delay] += row->verdict.delays_ns[delay];
+            sum.verdict.delays[delay] += row->verdict.delays[delay];
+            sum.verdict.delays_ns[delay] += row->verdict.delays_ns[delay];
         }
     }
-    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
-        if (ns[delay] > ns[most])
-            most = delay;
-    if (times[most] && (double)ns[most] >= MS)
-        ns_words_add(buffer, size, "; the longest delay: %s",
-                     ns_diagnosis_delay(most, source, times[most], ns[most], text, sizeof text));
+    return sum;
 }
 
-char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis, char *buffer, size_t size)
+/* The row whose doubt the headline gives: too few samples of a connection are the weakest one. */
+static const struct ns_row *doubtful_row(const struct ns_diagnosis *diagnosis)
 {
-    uint64_t requests = 0, late = 0;
-    unsigned connections = 0;
-    bool sampled = false;
-    const struct ns_row *doubtful = diagnosis->rows;
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
-        requests += row->verdict.requests;
-        sampled |= row->source == NS_SOURCE_OUTSIDE;
-        late += row->verdict.late;
-        connections += row->connections;
-        if (row->verdict.doubt && (doubtful->verdict.doubt == NS_DOUBT_NOTHING ||
-                                   doubtful->verdict.doubt == NS_DOUBT_NO_LOOKS))
-            doubtful = row;
-    }
-    if (diagnosis->n_rows == 0) {
-        snprintf(buffer, size, "cannot tell: no TCP connection with traffic was seen");
-        return buffer;
-    }
+    const struct ns_row *found = diagnosis->rows;
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].verdict.doubt &&
+            (found->verdict.doubt == NS_DOUBT_NOTHING || found->verdict.doubt == NS_DOUBT_NO_LOOKS))
+            found = &diagnosis->rows[i];
+    return found;
+}
+
+const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
+{
+    static char text[NS_WORDS_MOST];
+    const struct ns_row sum = sum_of(diagnosis);
+    const uint64_t requests = sum.verdict.requests;
+    text[0] = '\0';
+    if (diagnosis->n_rows == 0)
+        return "cannot tell: no TCP connection with traffic was seen";
     switch (diagnosis->grade) {
     case NS_GRADE_PROVEN:
     case NS_GRADE_LIKELY:
-        say_stalls(diagnosis, buffer, size);
-        return buffer;
+        add_stalls(text, diagnosis);
+        return text;
     case NS_GRADE_LATE:
-        snprintf(buffer, size,
-                 "no stall: bytes were held %" PRIu64 " time%s, but nobody waited for them", late,
-                 ns_plural(late));
+        ns_words_add(text,
+                     "no stall: bytes were held %" PRIu64 " time%s, but nobody waited for them",
+                     sum.verdict.late, ns_plural(sum.verdict.late));
         break;
     case NS_GRADE_NONE:
-        snprintf(buffer, size,
-                 "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm held "
-                 "none of them",
-                 sampled && requests ? "at least " : "", requests, ns_plural(requests), connections,
-                 ns_plural(connections));
+        ns_words_add(text,
+                     "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm "
+                     "held none of them",
+                     sum.source == NS_SOURCE_OUTSIDE && requests ? "at least " : "", requests,
+                     ns_plural(requests), sum.connections, ns_plural(sum.connections));
         break;
     case NS_GRADE_CANNOT_TELL:
-        snprintf(buffer, size, "cannot tell: %s", ns_diagnosis_doubt(doubtful));
-        if (doubtful->verdict.doubt == NS_DOUBT_PEER)
-            return buffer;
+        ns_words_add(text, "cannot tell: %s", ns_diagnosis_doubt(doubtful_row(diagnosis)));
+        if (doubtful_row(diagnosis)->verdict.doubt == NS_DOUBT_PEER)
+            return text;
         break;
     }
-    add_delay(diagnosis, buffer, size);
-    return buffer;
+    ns_words_add_delay(text, &sum, "the longest delay: ");
+    return text;
 }

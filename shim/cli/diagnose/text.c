@@ -14,7 +14,6 @@ enum {
     FULL_MOST = 4,   /* rows that are printed in full */
     SHORT_MOST = 10, /* rows that are printed on one line */
     DELAY_MS = 5,    /* a delay that took less in all is not printed */
-    TEXT_MOST = 1024,
     WIDTH_DEFAULT = 100,
 };
 
@@ -22,120 +21,117 @@ enum {
 
 /* Wrap a text that begins at this column. A word that is longer than a line stays whole, so that it
  * can be copied. */
-static void print_words(FILE *stream, const char *text, int column, int indent, int width)
+static void print_words(const char *text, int column, int indent, int width)
 {
     bool first = true;
     while (*text) {
         int length = (int)strcspn(text, " ");
         if (!first && column + 1 + length > width) {
-            fprintf(stream, "\n%*s", indent, "");
+            fprintf(stderr, "\n%*s", indent, "");
             column = indent;
             first = true;
         }
-        column += fprintf(stream, "%s%.*s", first ? "" : " ", length, text);
+        column += fprintf(stderr, "%s%.*s", first ? "" : " ", length, text);
         first = false;
         text += length;
         text += strspn(text, " ");
     }
-    putc('\n', stream);
+    putc('\n', stderr);
 }
 
 /* "  label  text", with further lines indented below the text. */
-static void print_wrapped(FILE *stream, const char *label, const char *text, int width)
+static void print_wrapped(const char *label, const char *text, int width)
 {
     const int indent = 12;
-    fprintf(stream, "  %-*s", indent - 2, label);
-    print_words(stream, text, indent, indent, width);
+    fprintf(stderr, "  %-*s", indent - 2, label);
+    print_words(text, indent, indent, width);
 }
 
 /* The colour of a grade: red for a proven stall, yellow for what is not certain. "": none. */
-static const char *colour(FILE *stream, enum ns_grade grade)
+static const char *colour(enum ns_grade grade)
 {
-    if (!ns_output_has_colour(stream))
+    if (!ns_output_has_colour(stderr))
         return "";
     if (grade == NS_GRADE_PROVEN)
         return NS_RED;
     return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
 }
 
-static void print_cost(FILE *stream, const struct ns_row *row, int width)
+/* "client of 127.0.0.1:80" */
+static const char *where(const struct ns_row *row)
+{
+    static const char *const roles[] = {[NS_ROLE_UNKNOWN] = "connected to",
+                                        [NS_ROLE_CLIENT] = "client of",
+                                        [NS_ROLE_SERVER] = "server on"};
+    static char text[128];
+    snprintf(text, sizeof text, "%s %s", roles[row->role], ns_words_address(&row->service));
+    return text;
+}
+
+static void print_cost(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_conclusion *conclusion = &row->conclusion;
     double waited = (double)verdict->waited_ns / MS;
-    char text[TEXT_MOST];
+    char text[NS_WORDS_MOST];
     snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
              row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
              ns_plural(verdict->requests), conclusion->stalled);
     if (conclusion->holds && verdict->longest_ns)
-        ns_words_add(text, sizeof text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
+        ns_words_add(text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
                      (double)verdict->longest_ns / MS);
-    ns_words_add(text, sizeof text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
+    ns_words_add(text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
                  conclusion->lost_ms);
     if (waited >= conclusion->lost_ms && waited > 0)
-        ns_words_add(text, sizeof text, " of %.0f ms waited (%.0f%%)", waited,
+        ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
                      100 * conclusion->lost_ms / waited);
     if (conclusion->certain && verdict->maybe)
-        ns_words_add(text, sizeof text, ", and at most %.0f ms more",
+        ns_words_add(text, ", and at most %.0f ms more",
                      (double)(verdict->most_ns - verdict->certain_ns) / MS);
-    print_wrapped(stream, "cost", text, width);
+    print_wrapped("cost", text, width);
 }
 
-static void print_full(FILE *stream, const struct ns_row *row, int width)
+static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    char text[TEXT_MOST];
-    const char *begin = colour(stream, verdict->grade);
-    fprintf(stream, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid,
-            ns_diagnosis_where(row, text, sizeof text), begin, ns_row_grade(row),
-            *begin ? NS_PLAIN : "");
-    print_cost(stream, row, width);
+    const char *begin = colour(verdict->grade);
+    fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid, where(row),
+            begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
+    print_cost(row, width);
     if (row->pattern[0])
-        print_wrapped(stream, "pattern", row->pattern, width);
-    print_wrapped(stream, verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason",
-                  ns_diagnosis_proof(row, text, sizeof text), width);
+        print_wrapped("pattern", row->pattern, width);
+    print_wrapped(verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason", ns_diagnosis_proof(row),
+                  width);
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
-            print_wrapped(stream, "also slow",
-                          ns_diagnosis_delay(delay, row->source, verdict->delays[delay],
-                                             verdict->delays_ns[delay], text, sizeof text),
-                          width);
+            print_wrapped("also slow", ns_diagnosis_delay(row, delay), width);
     if (row->process->has_shim)
-        print_wrapped(stream, "library",
+        print_wrapped("library",
                       "it is loaded in this process; 'nagleshim doctor' shows what it does", width);
     for (unsigned i = 0; i < row->n_cures; i++)
-        print_wrapped(stream, i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i, text, sizeof text),
-                      width);
+        print_wrapped(i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
 }
 
-static void print_short(FILE *stream, const struct ns_row *row, int width)
+static void print_short(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    enum ns_delay most = 0;
-    char line[2 * TEXT_MOST], text[TEXT_MOST];
-    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid,
-             ns_diagnosis_where(row, text, sizeof text), ns_row_grade(row));
-    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
-        if (verdict->delays_ns[delay] > verdict->delays_ns[most])
-            most = delay;
+    char line[NS_WORDS_MOST];
+    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid, where(row),
+             ns_row_grade(row));
     if (row->is_held)
-        ns_words_add(line, sizeof line, ", %s[%d]", row->other->process->name,
-                     row->other->process->pid);
+        ns_words_add(line, ", %s[%d]", row->other->process->name, row->other->process->pid);
     else if (row->is_repeated)
-        ns_words_add(line, sizeof line, "; the other end of a row above");
+        ns_words_add(line, "; the other end of a row above");
     else if (row->conclusion.stalls)
-        ns_words_add(line, sizeof line, "; %.0f ms lost", row->conclusion.lost_ms);
+        ns_words_add(line, "; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        ns_words_add(line, sizeof line, "; %s", ns_diagnosis_doubt(row));
+        ns_words_add(line, "; %s", ns_diagnosis_doubt(row));
     else
-        ns_words_add(line, sizeof line, "; %" PRIu64 " request%s", verdict->requests,
+        ns_words_add(line, "; %" PRIu64 " request%s", verdict->requests,
                      ns_plural(verdict->requests));
-    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL &&
-        verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
-        ns_words_add(line, sizeof line, "; %s",
-                     ns_diagnosis_delay(most, row->source, verdict->delays[most],
-                                        verdict->delays_ns[most], text, sizeof text));
-    print_words(stream, line, 0, 2, width);
+    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL)
+        ns_words_add_delay(line, row, "");
+    print_words(line, 0, 2, width);
 }
 
 static bool is_full(const struct ns_row *row)
@@ -143,64 +139,61 @@ static bool is_full(const struct ns_row *row)
     return row->conclusion.stalls && !row->is_repeated && !row->is_held;
 }
 
-static void print_rows(FILE *stream, const struct ns_diagnosis *diagnosis, int columns)
+static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
 {
     const int width = columns ? columns : WIDTH_DEFAULT;
     size_t full = 0, brief = 0, left = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
-            print_full(stream, &diagnosis->rows[i], width);
+            print_full(&diagnosis->rows[i], width);
     full = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
             continue;
         if (brief == 0)
-            putc('\n', stream);
+            putc('\n', stderr);
         if (brief++ < SHORT_MOST)
-            print_short(stream, &diagnosis->rows[i], columns ? columns : INT_MAX);
+            print_short(&diagnosis->rows[i], columns ? columns : INT_MAX);
         else
             left++;
     }
     if (left)
-        fprintf(stream, "and %zu more rows; --json writes all of them\n", left);
+        fprintf(stderr, "and %zu more rows; --json writes all of them\n", left);
     if (diagnosis->idle)
-        fprintf(stream, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
+        fprintf(stderr, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
                 diagnosis->idle, ns_plural(diagnosis->idle));
 }
 
-static void print_experiments(FILE *stream, const struct ns_diagnosis *diagnosis)
+static void print_experiments(const struct ns_diagnosis *diagnosis)
 {
     unsigned n = 0;
-    char text[TEXT_MOST];
     for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            fprintf(stream, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
-                    ns_diagnosis_experiment(diagnosis->processes[i], text, sizeof text));
+            fprintf(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+                    ns_diagnosis_experiment(diagnosis->processes[i]));
 }
 
-void ns_report_print(FILE *stream, const struct ns_report *report, int width)
+void ns_report_print(const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const char *begin = colour(stream, diagnosis->grade);
+    const char *begin = colour(diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
-    char text[TEXT_MOST];
-    fputs(title, stream);
-    fputs(begin, stream);
-    print_words(stream, ns_diagnosis_headline(diagnosis, text, sizeof text), (int)sizeof title - 1,
-                0, width ? width : INT_MAX);
-    fputs(*begin ? NS_PLAIN : "", stream);
-    print_rows(stream, diagnosis, width);
-    print_experiments(stream, diagnosis);
-    if (report->next || report->n_notes)
-        putc('\n', stream);
-    for (unsigned i = 0; i < report->n_notes; i++)
-        fprintf(stream, "note: %s\n", report->notes[i]);
+    fprintf(stderr, "%s%s", title, begin);
+    print_words(ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
+                width ? width : INT_MAX);
+    fputs(*begin ? NS_PLAIN : "", stderr);
+    print_rows(diagnosis, width);
+    print_experiments(diagnosis);
+    if (report->next || diagnosis->n_notes)
+        putc('\n', stderr);
+    for (unsigned i = 0; i < diagnosis->n_notes; i++)
+        fprintf(stderr, "note: %s\n", diagnosis->notes[i]);
     if (report->next)
-        fprintf(stream, "next: %s\n", report->next);
+        fprintf(stderr, "next: %s\n", report->next);
     if (report->now)
-        fprintf(stream, "now, without a restart: %s\n", report->now);
+        fprintf(stderr, "now, without a restart: %s\n", report->now);
     if (report->policy_file)
-        fprintf(stream, "policy: in %s\n", report->policy_file);
+        fprintf(stderr, "policy: in %s\n", report->policy_file);
     else if (report->policy)
-        fprintf(stream, "policy: %s\n", report->policy);
+        fprintf(stderr, "policy: %s\n", report->policy);
 }

@@ -15,19 +15,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdarg.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    PROCESS_MS = 20,   /* the name of a process that ends sooner stays unknown */
-    HARVEST_MS = 1000, /* connections that have ended are added to rows, and forgotten */
-    IDLE_MS = 50,      /* a connection without traffic for so long is idle */
+    HARVEST_MS = 20, /* the name of a process that ends sooner stays unknown */
+    IDLE_MS = 50,    /* a connection without traffic for so long is idle */
 };
 
 struct session {
@@ -36,20 +33,11 @@ struct session {
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
-    uint64_t next_process, next_harvest;
-    bool final; /* harvest all connections, not only those that have ended */
+    uint64_t next_harvest;
+    bool final;      /* harvest all connections, not only those that have ended */
+    unsigned n_left; /* processes that the program has left behind */
+    pid_t left;      /* one of these */
 };
-
-void ns_diagnose_note(struct ns_diagnose_end *end, const char *format, ...)
-{
-    va_list arguments;
-    if (end->n_notes == sizeof end->notes / sizeof end->notes[0])
-        return;
-    va_start(arguments, format);
-    if (vasprintf(&end->notes[end->n_notes], format, arguments) >= 0)
-        end->n_notes++;
-    va_end(arguments);
-}
 
 static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
 {
@@ -107,98 +95,79 @@ static void look_at(struct ns_row_process *process)
 /* The process of a connection. It is examined at once, since it may end the next moment. */
 static struct ns_row_process *process_of(struct session *session, struct ns_watched *watched)
 {
-    struct ns_row_process *process = watched->owner;
-    if (process)
-        return process;
-    process = ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
-    if (process && !process->exe[0])
+    if (watched->owner)
+        return watched->owner;
+    struct ns_row_process *process =
+        ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
+    if (!process)
+        return NULL;
+    if (!process->exe[0])
         look_at(process);
-    /* It may have ended already. */
-    if (process && !process->name[0])
+    if (!process->name[0]) /* it may have ended already */
         snprintf(process->name, sizeof process->name, "%s",
                  watched->pid == 0  ? "another user's process"
                  : watched->name[0] ? watched->name
                                     : "?");
-    if (process)
-        ns_sanitize(process->name);
+    ns_sanitize(process->name);
     watched->owner = process;
     return process;
 }
 
-static struct ns_row_connection connection_of(struct session *session, struct ns_watched *watched)
+static struct ns_row connection_of(struct session *session, struct ns_watched *watched)
 {
-    return (struct ns_row_connection){
+    return (struct ns_row){
         .process = process_of(session, watched),
         .source = NS_SOURCE_OUTSIDE,
         .role = watched->role,
         .is_peer = watched->is_peer,
         .local = watched->local,
         .remote = watched->remote,
-        .pattern = "",
     };
 }
 
 static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
 {
     struct session *session = context;
-    struct ns_row_connection connection = connection_of(session, watched);
-    int row = connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : -ENOMEM;
-    if (row >= 0)
-        ns_diagnosis_add_hold(session->diagnosis, (unsigned)row, hold);
+    struct ns_row connection = connection_of(session, watched);
+    const struct ns_row *row =
+        connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : NULL;
+    if (row)
+        ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
     else
         session->diagnosis->holds_untold++;
-}
-
-static bool know_process(void *context, struct ns_watched *watched)
-{
-    process_of(context, watched);
-    return true;
 }
 
 static bool harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
-    struct ns_row_connection connection;
-    struct ns_verdict verdict;
+    struct ns_row connection;
+    process_of(session, watched);
     if (!watched->ended && !session->final)
         return true;
-    ns_judge_verdict(&watched->judge, &verdict);
+    connection = connection_of(session, watched);
+    ns_judge_verdict(&watched->judge, &connection.verdict);
     if (!watched->ended && !watched->traffic &&
-        (watched->active_at == 0 || verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
+        (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
         session->diagnosis->idle++;
         return true;
     }
-    connection = connection_of(session, watched);
-    connection.verdict = &verdict;
     if (connection.process)
         ns_diagnosis_add(session->diagnosis, &connection);
     return true;
 }
 
-/* Other work that is due. */
+/* Examine new processes; take and forget connections that have ended. */
 static void do_due(struct session *session, uint64_t now)
 {
     struct ns_watch_tally tally;
-    if (now >= session->next_process) {
-        ns_watch_each(session->watch, know_process, session);
-        ns_watch_tally(session->watch, &tally);
-        if (tally.denied > session->diagnosis->denied)
-            session->diagnosis->denied = tally.denied;
-        session->next_process = now + PROCESS_MS * UINT64_C(1000000);
-    }
-    if (now >= session->next_harvest) {
-        ns_watch_each(session->watch, harvest, session);
-        ns_watch_forget_ended(session->watch);
-        session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
-    }
-}
-
-static void wait_until(uint64_t then, int signals)
-{
-    struct pollfd poll = {.fd = signals, .events = POLLIN};
-    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = then > now ? then - now : 0;
-    struct timespec timeout = {.tv_sec = (time_t)(left / SECOND), .tv_nsec = (long)(left % SECOND)};
-    ppoll(&poll, 1, &timeout, NULL);
+    if (now < session->next_harvest)
+        return;
+    session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
+    ns_watch_each(session->watch, harvest, session);
+    ns_watch_forget_ended(session->watch);
+    ns_watch_tally(session->watch, &tally);
+    if (tally.denied > session->diagnosis->denied)
+        session->diagnosis->denied = tally.denied;
 }
 
 static bool is_gone(pid_t pid)
@@ -209,20 +178,20 @@ static bool is_gone(pid_t pid)
 }
 
 /* Is it time to stop? */
-static bool is_over(struct session *session, int signals, struct ns_diagnose_end *end)
+static bool is_over(struct session *session)
 {
-    bool asked = ns_child_take_signals(signals, session->child);
-    end->interrupted = end->interrupted || asked;
+    bool asked = ns_child_take_signals(session->child);
+    session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
     return asked || (session->options->pid && is_gone(session->options->pid));
 }
 
-static void watch(struct session *session, int signals, struct ns_diagnose_end *end)
+static void watch(struct session *session)
 {
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
-        over = is_over(session, signals, end) || (session->deadline && now >= session->deadline);
+        over = is_over(session) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next, take_hold, session);
         do_due(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
@@ -231,99 +200,79 @@ static void watch(struct session *session, int signals, struct ns_diagnose_end *
         if (session->deadline && next > session->deadline)
             next = session->deadline;
         if (!over)
-            wait_until(next, signals);
+            ns_child_wait(next);
     }
 }
 
-struct left {
-    pid_t program, pid; /* pid: of one that is still running */
-    unsigned n;
-};
-
 static bool count_left(void *context, pid_t pid)
 {
-    struct left *left = context;
-    if (pid == left->program || is_gone(pid))
-        return true;
-    left->pid = pid;
-    left->n++;
+    struct session *session = context;
+    if (pid != session->child->pid && !is_gone(pid)) {
+        session->left = pid;
+        session->n_left++;
+    }
     return true;
 }
 
 /* The program has ended but may have left processes in the background. */
-static void note_left(const struct session *session, struct ns_diagnose_end *end)
+static void note_left(struct session *session)
 {
-    struct left left = {.program = session->child ? session->child->pid : 0};
     if (!session->child || !session->child->ended)
         return;
-    ns_watch_each_process(session->watch, count_left, &left);
-    if (left.n)
-        ns_diagnose_note(
-            end,
+    ns_watch_each_process(session->watch, count_left, session);
+    if (session->n_left)
+        ns_diagnosis_note(
+            session->diagnosis,
             "the program has ended, but %u process%s that it started %s still running; "
             "'nagleshim diagnose --pid %d' examines %s",
-            left.n, left.n == 1 ? "" : "es", left.n == 1 ? "is" : "are", left.pid,
-            left.n == 1 ? "it" : "one of them");
+            session->n_left, session->n_left == 1 ? "" : "es", session->n_left == 1 ? "is" : "are",
+            session->left, session->n_left == 1 ? "it" : "one of them");
 }
 
-static void take_tally(struct session *session, struct ns_diagnose_end *end)
+static void take_tally(struct session *session)
 {
+    struct ns_diagnosis *diagnosis = session->diagnosis;
     struct ns_watch_tally tally;
     ns_watch_tally(session->watch, &tally);
-    session->diagnosis->looks = tally.looks;
-    session->diagnosis->missed = tally.missed;
-    session->diagnosis->forgotten = tally.forgotten;
-    session->diagnosis->idle += tally.idle;
-    if (tally.denied > session->diagnosis->denied)
-        session->diagnosis->denied = tally.denied;
+    diagnosis->looks = tally.looks;
+    diagnosis->missed = tally.missed;
+    diagnosis->forgotten = tally.forgotten;
+    diagnosis->idle += tally.idle;
     if (tally.missed > tally.rounds / 20)
-        ns_diagnose_note(end,
-                         "%llu of %llu samples from outside were late: holds may have been missed",
-                         (unsigned long long)tally.missed, (unsigned long long)tally.rounds);
+        ns_diagnosis_note(diagnosis,
+                          "%" PRIu64 " of %" PRIu64 " samples from outside were late: holds may "
+                          "have been missed",
+                          tally.missed, tally.rounds);
     if (tally.forgotten)
-        ns_diagnose_note(end, "at least %llu connection%s not sampled: too short, or too many",
-                         (unsigned long long)tally.forgotten,
-                         tally.forgotten == 1 ? " was" : "s were");
-    if (session->diagnosis->denied)
-        ns_diagnose_note(end,
-                         "%llu process%s could not be examined: other users' or protected ones "
-                         "need root, and all need descriptors (ulimit -Hn)",
-                         (unsigned long long)session->diagnosis->denied,
-                         session->diagnosis->denied == 1 ? "" : "es");
+        ns_diagnosis_note(diagnosis,
+                          "at least %" PRIu64 " connection%s not sampled: too short, or too many",
+                          tally.forgotten, tally.forgotten == 1 ? " was" : "s were");
+    if (diagnosis->denied)
+        ns_diagnosis_note(diagnosis,
+                          "%" PRIu64 " process%s could not be examined: other users' or protected "
+                          "ones need root, and all need descriptors (ulimit -Hn)",
+                          diagnosis->denied, diagnosis->denied == 1 ? "" : "es");
 }
 
 int ns_watch_say_error(const char *verb, pid_t pid, int error)
 {
-    if (error == -EPERM || error == -EACCES) {
+    bool is_denied = error == -EPERM || error == -EACCES;
+    if (is_denied)
         ns_say(verb,
                "permission denied: process %d is another user's, or protected; run this command as "
                "that user, or as root",
                pid);
-        return NS_EXIT_DENIED;
-    }
-    if (error == -ESRCH)
+    else if (error == -ESRCH)
         ns_say(verb, "there is no process %d", pid);
     else if (error == -EPROTONOSUPPORT)
         ns_say(verb, "this kernel has no INET_DIAG for TCP (the module tcp_diag)");
     else
         ns_say(verb, "cannot list TCP sockets: %s", strerror(-error));
-    return NS_EXIT_ERROR;
+    return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
-static bool open_watch(struct session *session, struct ns_diagnose_end *end)
-{
-    const struct ns_diagnose_options *options = session->options;
-    pid_t pid = session->child ? session->child->pid : options->pid;
-    int error = ns_watch_open(pid, &session->watch);
-    if (error) {
-        session->watch = NULL;
-        end->failure = ns_watch_say_error(options->verb, options->pid, error);
-    }
-    return !error;
-}
-
-void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                       int signals, struct ns_diagnosis *diagnosis, struct ns_diagnose_end *end)
+int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
+                      struct ns_diagnosis *diagnosis)
 {
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
     struct timespec real;
@@ -331,24 +280,20 @@ void ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_chil
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
-    if (!open_watch(&session, end))
-        return;
+    int error = ns_watch_open(child ? child->pid : options->pid, &session.watch);
+    if (error)
+        return ns_watch_say_error(options->verb, options->pid, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
-    int error = child ? ns_child_release(child) : 0;
-    if (error)
-        end->failure = ns_program_say_failure(options->verb, options->program[0], -error);
-    if (!end->failure)
-        watch(&session, signals, end);
+    error = child ? ns_child_release(child) : 0;
+    if (!error)
+        watch(&session);
     diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
     session.final = true;
     ns_watch_each(session.watch, harvest, &session);
-    take_tally(&session, end);
-    note_left(&session, end);
+    take_tally(&session);
+    note_left(&session);
     ns_watch_close(session.watch);
-    if (child) {
-        end->running = !child->ended;
-        end->status = child->status;
-    }
+    return error ? ns_program_say_failure(options->verb, options->program[0], -error) : 0;
 }

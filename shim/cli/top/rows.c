@@ -7,6 +7,7 @@
 #include "cli/diagnose/rows.h"
 #include "process/proc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,84 +39,73 @@ static void look_at(struct ns_top_process *process, uint64_t now)
         snprintf(process->name, sizeof process->name, "?");
 }
 
-static bool is_of(const struct ns_top_process *process, const struct ns_watched *watched)
+static bool is_of(const struct ns_top_row *row, const struct ns_watched *watched)
 {
-    return process->pid == watched->pid && process->started == watched->started;
-}
-
-static struct ns_top_process *find_process(struct ns_top *top, const struct ns_watched *watched)
-{
-    for (size_t i = 0; i < top->n_processes; i++)
-        if (is_of(top->processes[i], watched))
-            return top->processes[i];
-    struct ns_top_process **larger =
-        reallocarray(top->processes, top->n_processes + 1, sizeof *larger);
-    if (!larger)
-        return NULL;
-    top->processes = larger;
-    struct ns_top_process *process = calloc(1, sizeof *process);
-    if (!process)
-        return NULL;
-    larger[top->n_processes++] = process;
-    process->pid = watched->pid;
-    process->started = watched->started;
-    /* It may have ended already. */
-    snprintf(process->name, sizeof process->name, "%s", watched->name);
-    ns_sanitize(process->name);
-    look_at(process, top->begin);
-    return process;
+    return row->process.pid == watched->pid && row->process.started == watched->started;
 }
 
 static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *watched)
 {
     const struct ns_address *service =
         watched->role == NS_ROLE_SERVER ? &watched->local : &watched->remote;
-    for (size_t i = 0; i < top->n_rows; i++)
-        if (is_of(top->rows[i]->process, watched) && top->rows[i]->role == watched->role &&
-            ns_address_is_same(&top->rows[i]->service, service))
-            return top->rows[i];
-    struct ns_top_process *process = find_process(top, watched);
-    struct ns_top_row **larger =
-        process ? reallocarray(top->rows, top->n_rows + 1, sizeof *larger) : NULL;
-    if (!larger)
-        return NULL;
-    top->rows = larger;
-    struct ns_top_row *row = calloc(1, sizeof *row);
+    const struct ns_top_process *process = NULL; /* if another row has it already */
+    for (size_t i = 0; i < top->n_rows; i++) {
+        struct ns_top_row *row = top->rows[i];
+        if (!is_of(row, watched))
+            continue;
+        process = &row->process;
+        if (row->role == watched->role && ns_address_is_same(&row->service, service))
+            return row;
+    }
+    struct ns_top_row **larger = reallocarray(top->rows, top->n_rows + 1, sizeof *larger);
+    if (larger)
+        top->rows = larger;
+    struct ns_top_row *row = larger ? calloc(1, sizeof *row) : NULL;
     if (!row)
         return NULL;
-    larger[top->n_rows++] = row;
-    row->process = process;
+    top->rows[top->n_rows++] = row;
     row->role = watched->role;
     row->service = *service;
     row->is_peer = watched->is_peer;
+    if (process) {
+        row->process = *process;
+    } else {
+        row->process = (struct ns_top_process){.pid = watched->pid, .started = watched->started};
+        /* It may have ended already. */
+        snprintf(row->process.name, sizeof row->process.name, "%s", watched->name);
+        ns_sanitize(row->process.name);
+        look_at(&row->process, top->begin);
+    }
     return row;
 }
 
-static void note_held(struct ns_top *top, const struct ns_watched *watched, uint64_t lost_ns)
+static struct ns_top_row *row_of(struct ns_top *top, struct ns_watched *watched)
 {
-    const struct ns_top_row *row = watched->owner;
+    struct ns_top_row *row = watched->owner;
+    if (!row || row->role != watched->role)
+        row = find_row(top, watched);
+    watched->owner = row;
+    return row;
+}
+
+void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
+{
+    struct ns_top *top = context;
+    struct ns_top_row *row = row_of(top, watched);
     size_t i = 0;
+    if (!row || !hold->waited)
+        return;
+    row->holds++;
+    row->lost_ns += hold->cost;
     while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
                                 ns_address_is_same(&top->held[i].remote, &watched->remote)))
         i++;
     if (i == NS_TOP_HELD_MOST)
         return;
     if (i == top->n_held)
-        top->held[top->n_held++] = (struct ns_top_held){
-            .local = watched->local, .remote = watched->remote, .process = row->process};
-    top->held[i].lost_ns += lost_ns;
-}
-
-void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
-{
-    struct ns_top *top = context;
-    struct ns_top_row *row = watched->owner ? watched->owner : find_row(top, watched);
-    watched->owner = row;
-    if (!row || !hold->waited)
-        return;
-    row->holds++;
-    row->lost_ns += hold->cost;
-    note_held(top, watched, hold->cost);
+        top->held[top->n_held++] =
+            (struct ns_top_held){.local = watched->local, .remote = watched->remote, .row = row};
+    top->held[i].lost_ns += hold->cost;
 }
 
 /* Nagle's algorithm at the other end holds what this end waits for: it loses the same time. */
@@ -124,10 +114,9 @@ static void take_from_peer(const struct ns_top *top, const struct ns_watched *wa
     struct ns_top_row *row = watched->owner;
     for (size_t i = 0; i < top->n_held; i++) {
         const struct ns_top_held *held = &top->held[i];
-        if (watched->local.port == held->remote.port &&
-            ns_address_is_same(&watched->local, &held->remote) &&
+        if (ns_address_is_same(&watched->local, &held->remote) &&
             ns_address_is_same(&watched->remote, &held->local)) {
-            row->held_by = held->process;
+            row->held_by = held->row;
             row->lost_ns += held->lost_ns;
         }
     }
@@ -141,10 +130,7 @@ bool ns_top_is_shown(const struct ns_top_row *row)
 static bool count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
-    struct ns_top_row *row = watched->owner;
-    if (!row || row->role != watched->role)
-        row = find_row(top, watched);
-    watched->owner = row;
+    struct ns_top_row *row = row_of(top, watched);
     if (!row)
         return true;
     row->busy += watched->active_at >= top->begin;
@@ -160,87 +146,71 @@ static int compare_rows(const void *left, const void *right)
 {
     const struct ns_top_row *a = *(const struct ns_top_row *const *)left;
     const struct ns_top_row *b = *(const struct ns_top_row *const *)right;
-    int order = ns_top_is_shown(b) - ns_top_is_shown(a);
-    if (order == 0)
-        order = (a->lost_rate < b->lost_rate) - (a->lost_rate > b->lost_rate);
-    if (order == 0)
-        order = (a->held_by != NULL) - (b->held_by != NULL);
-    if (order == 0)
-        order = (a->busy < b->busy) - (a->busy > b->busy);
-    if (order == 0)
-        order = (a->connections < b->connections) - (a->connections > b->connections);
-    return order ? order
-                 : (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
+    const double keys[][2] = {
+        {ns_top_is_shown(b), ns_top_is_shown(a)}, {b->lost_rate, a->lost_rate},
+        {a->held_by != NULL, b->held_by != NULL}, {b->busy, a->busy},
+        {b->connections, a->connections},         {a->process.pid, b->process.pid},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i][0] < keys[i][1] || keys[i][0] > keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    return 0;
 }
 
-/* Remove rows without connections and holds, and processes without rows. Ended connections have
- * been forgotten, so that none points to such a row. */
+/* Remove rows without connections and holds. Ended connections have been forgotten, so that none
+ * points to such a row. */
 static void drop_empty(struct ns_top *top)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < top->n_processes; i++)
-        top->processes[i]->used = false;
     for (size_t i = 0; i < top->n_rows; i++) {
-        if (top->rows[i]->connections > 0 || top->rows[i]->holds_rate > 0) {
-            top->rows[i]->process->used = true;
+        if (top->rows[i]->connections > 0 || top->rows[i]->holds_rate > 0)
             top->rows[kept++] = top->rows[i];
-        } else {
+        else
             free(top->rows[i]);
-        }
     }
     top->n_rows = kept;
-    kept = 0;
-    for (size_t i = 0; i < top->n_processes; i++) {
-        if (top->processes[i]->used)
-            top->processes[kept++] = top->processes[i];
-        else
-            free(top->processes[i]);
-    }
-    top->n_processes = kept;
 }
 
-static void count_tally(struct ns_top *top)
+/* Look again at the processes that were examined long ago. */
+static void look_again(struct ns_top *top, uint64_t now)
 {
-    struct ns_watch_tally before = top->tally;
-    ns_watch_tally(top->watch, &top->tally);
-    top->since = top->tally;
-    top->since.looks -= before.looks;
-    top->since.missed -= before.missed;
-    top->since.forgotten -= before.forgotten;
-    top->since.busy_ns -= before.busy_ns;
+    unsigned looked = 0;
+    for (size_t i = 0; i < top->n_rows && looked < LOOK_AGAIN_MOST; i++) {
+        struct ns_top_process *process = &top->rows[i]->process;
+        if (process->looked + (uint64_t)LOOK_AGAIN_S * SECOND >= now)
+            continue;
+        look_at(process, now);
+        looked++;
+        for (size_t j = i + 1; j < top->n_rows; j++)
+            if (top->rows[j]->process.pid == process->pid &&
+                top->rows[j]->process.started == process->started)
+                top->rows[j]->process = *process;
+    }
 }
 
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
-    unsigned looked = 0;
-    for (size_t i = 0; i < top->n_rows; i++)
-        *top->rows[i] = (struct ns_top_row){.process = top->rows[i]->process,
-                                            .role = top->rows[i]->role,
-                                            .service = top->rows[i]->service,
-                                            .is_peer = top->rows[i]->is_peer,
-                                            .holds = top->rows[i]->holds,
-                                            .lost_ns = top->rows[i]->lost_ns};
+    for (size_t i = 0; i < top->n_rows; i++) {
+        top->rows[i]->connections = top->rows[i]->busy = 0;
+        top->rows[i]->held_by = NULL;
+    }
     ns_watch_each(top->watch, count_connection, top);
     ns_watch_forget_ended(top->watch);
-    count_tally(top);
+    top->before = top->tally;
+    ns_watch_tally(top->watch, &top->tally);
     top->seconds = (double)(now - top->begin) / SECOND;
     top->begin = now;
+    top->n_held = 0;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
-        row->holds_rate = top->seconds > 0 ? (double)row->holds / top->seconds : 0;
-        row->lost_rate = top->seconds > 0 ? (double)row->lost_ns / 1e6 / top->seconds : 0;
         /* A hold may begin before the interval. A connection cannot lose more than the time. */
         double most = 1000 * (row->busy > 1 ? row->busy : 1);
-        row->lost_rate = row->lost_rate < most ? row->lost_rate : most;
+        row->holds_rate = (double)row->holds / top->seconds;
+        row->lost_rate = fmin((double)row->lost_ns / 1e6 / top->seconds, most);
         row->share = row->lost_rate / most;
         row->holds = row->lost_ns = 0;
     }
-    for (size_t i = 0; i < top->n_processes && looked < LOOK_AGAIN_MOST; i++)
-        if (top->processes[i]->looked + (uint64_t)LOOK_AGAIN_S * SECOND < now) {
-            look_at(top->processes[i], now);
-            looked++;
-        }
-    top->n_held = 0;
+    look_again(top, now);
     drop_empty(top);
     if (top->n_rows > 0)
         qsort(top->rows, top->n_rows, sizeof top->rows[0], compare_rows);

@@ -23,8 +23,7 @@ static void print_count(FILE *out, uint64_t n, const char *noun, const char *plu
 
 static void print_summary(FILE *out, const struct ns_top *top)
 {
-    const struct ns_watch_tally *tally = &top->tally, *since = &top->since;
-    double seconds = top->seconds > 0 ? top->seconds : 1;
+    const struct ns_watch_tally *tally = &top->tally, *before = &top->before;
     time_t now = time(NULL);
     unsigned stalling = 0;
     char clock[16];
@@ -35,13 +34,15 @@ static void print_summary(FILE *out, const struct ns_top *top)
     fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
             tally->connections, ns_plural(tally->connections), tally->busy, stalling,
             stalling == 1 ? " stalls" : "s stall");
-    fprintf(out, "%.0f samples/s, %.1f%% of a CPU", (double)since->looks / seconds,
-            (double)since->busy_ns / 1e7 / seconds);
+    fprintf(out, "%.0f samples/s, %.1f%% of a CPU",
+            (double)(tally->looks - before->looks) / top->seconds,
+            (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
     print_count(out, tally->idle, "idle connection", "s", "not shown");
     if (tally->busy > tally->sampled)
         fprintf(out, "; %u sampled at a time", tally->sampled);
-    print_count(out, since->missed, "round", "s", "of samples late");
-    print_count(out, since->forgotten, "connection", "s", "not sampled (too short or too many)");
+    print_count(out, tally->missed - before->missed, "round", "s", "of samples late");
+    print_count(out, tally->forgotten - before->forgotten, "connection", "s",
+                "not sampled (too short or too many)");
     print_count(out, tally->denied, "process", "es",
                 "not examined (not permitted, or too few descriptors)");
     fputs("\n\n", out);
@@ -54,24 +55,23 @@ static const char *const shims[] = {
     [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
 };
 
-/* The peer, as the last column shows it. Returns buffer. */
-static char *describe_peer(const struct ns_top_row *row, char *buffer, size_t size)
+/* The peer, as the last column shows it: valid until the next call. */
+static const char *describe_peer(const struct ns_top_row *row)
 {
-    const struct ns_address *address = row->role == NS_ROLE_SERVER ? &row->peer : &row->service;
-    buffer[0] = '\0';
-    if (row->role == NS_ROLE_SERVER)
-        ns_words_add(buffer, size, "port %u, ", row->service.port);
-    if (row->role != NS_ROLE_SERVER || row->connections == 1) {
-        char text[64];
-        ns_words_add(buffer, size, "%s", ns_words_address(address, text, sizeof text));
-        if (row->connections > 1)
-            ns_words_add(buffer, size, ", ");
-    }
-    if (row->connections != 1 && (row->role == NS_ROLE_SERVER || row->connections > 1))
-        ns_words_add(buffer, size, "%u connections", row->connections);
+    static char text[NS_WORDS_MOST];
+    bool is_server = row->role == NS_ROLE_SERVER;
+    text[0] = '\0';
+    if (is_server)
+        ns_words_add(text, "port %u", row->service.port);
+    if (!is_server || row->connections == 1)
+        ns_words_add(text, "%s%s", is_server ? ", " : "",
+                     ns_words_address(is_server ? &row->peer : &row->service));
+    if (row->connections > 1 || (is_server && row->connections == 0))
+        ns_words_add(text, ", %u connections", row->connections);
     if (row->held_by)
-        ns_words_add(buffer, size, ", held by %s[%d]", row->held_by->name, row->held_by->pid);
-    return buffer;
+        ns_words_add(text, ", held by %s[%d]", row->held_by->process.name,
+                     row->held_by->process.pid);
+    return text;
 }
 
 /* The number of characters in a UTF-8 text. */
@@ -83,29 +83,23 @@ static int places(const char *text)
     return n;
 }
 
-static void print_row(FILE *out, const struct ns_top_row *row, int width)
-{
-    const char *role = ns_role_name(row->role);
-    char peer[96];
-    fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process->name,
-            width - places(row->process->name), "", row->process->pid, role ? role : "?",
-            row->holds_rate, row->lost_rate, row->share * 100, shims[row->process->shim],
-            describe_peer(row, peer, sizeof peer));
-}
-
 size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
 {
     int width = NAME_LEAST;
     size_t left = 0;
     for (size_t i = 0; i < top->n_rows; i++)
-        if (places(top->rows[i]->process->name) > width)
-            width = places(top->rows[i]->process->name);
+        if (places(top->rows[i]->process.name) > width)
+            width = places(top->rows[i]->process.name);
     print_summary(out, top);
     fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
             "HOLDS/S", "LOST/S", "SHARE", "SHIM");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
-        if (every || i < IDLE_MOST || top->rows[i]->busy || top->rows[i]->holds_rate > 0)
-            print_row(out, top->rows[i], width);
+        const struct ns_top_row *row = top->rows[i];
+        if (every || i < IDLE_MOST || row->busy || row->holds_rate > 0)
+            fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
+                    width - places(row->process.name), "", row->process.pid,
+                    ns_role_name(row->role), row->holds_rate, row->lost_rate, row->share * 100,
+                    shims[row->process.shim], describe_peer(row));
         else
             left++;
     }
@@ -119,16 +113,15 @@ void ns_top_fill_json(const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         cJSON *entry = ns_output_entry("rows");
-        char peer[96];
-        ns_output_text(entry, "process", row->process->name);
-        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
+        ns_output_text(entry, "process", row->process.name);
+        cJSON_AddNumberToObject(entry, "pid", row->process.pid);
         ns_output_text(entry, "role", ns_role_name(row->role));
-        ns_output_text(entry, "peer", describe_peer(row, peer, sizeof peer));
+        ns_output_text(entry, "peer", describe_peer(row));
         cJSON_AddNumberToObject(entry, "connections", row->connections);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
-        ns_output_number(entry, "held_by", row->held_by ? row->held_by->pid : 0);
-        ns_output_text(entry, "library", shims[row->process->shim]);
+        ns_output_number(entry, "held_by", row->held_by ? row->held_by->process.pid : 0);
+        ns_output_text(entry, "library", shims[row->process.shim]);
     }
 }

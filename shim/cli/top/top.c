@@ -3,17 +3,17 @@
  * few seconds. */
 #include "cli/top/top.h"
 
+#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -34,8 +34,7 @@ static volatile sig_atomic_t asked_to_end;
 
 static void note_signal(int number)
 {
-    (void)number;
-    asked_to_end++;
+    asked_to_end = number;
 }
 
 static bool read_options(int argc, char **argv, struct options *options)
@@ -48,33 +47,6 @@ static bool read_options(int argc, char **argv, struct options *options)
         return false;
     options->once = options->once || options->json;
     return true;
-}
-
-/* Sleep until this time or a signal. */
-static void wait_until(uint64_t then)
-{
-    uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
-    uint64_t left = then > now ? then - now : 0;
-    struct timespec timeout = {(time_t)(left / SECOND), (long)(left % SECOND)};
-    ppoll(NULL, 0, &timeout, NULL);
-}
-
-/* Take the samples that are due now, and sleep until the next or until end. 0 or -errno. */
-static int take_samples(struct ns_top *top, uint64_t end)
-{
-    uint64_t next;
-    int error =
-        ns_watch_look(top->watch, ns_clock_now(CLOCK_MONOTONIC), &next, ns_top_take_hold, top);
-    if (!error)
-        wait_until(next < end ? next : end);
-    return error;
-}
-
-/* Is standard output a terminal that can place its cursor? */
-static bool is_screen(void)
-{
-    const char *type = getenv("TERM");
-    return isatty(STDOUT_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
 /* Lines of UTF-8, cut to so many characters. */
@@ -90,14 +62,14 @@ static void print_cut(const char *text, unsigned columns)
 
 static void print_screen(const struct ns_top *top, bool every)
 {
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
+    struct winsize size;
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col == 0)
-        size = (struct winsize){.ws_row = 24, .ws_col = 80}; /* it does not know its size */
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
     ns_top_print(out, top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
     fclose(out);
     fputs(CLEAR_SCREEN, stdout);
@@ -114,37 +86,29 @@ static void print_lines(const struct ns_top *top, const struct options *options)
         putchar('\n');
 }
 
-static uint64_t after(double seconds)
-{
-    return ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * SECOND);
-}
-
-static bool is_over(const struct options *options)
-{
-    return options->pid && kill(options->pid, 0) != 0 && errno == ESRCH;
-}
-
 static int show(struct ns_top *top, const struct options *options)
 {
-    bool screen = !options->once && is_screen();
+    bool screen = !options->once && ns_output_is_screen(stdout);
     if (screen) /* a table is one write, so that it does not flicker */
         setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     do {
-        uint64_t end = after(options->interval);
-        while (!asked_to_end && ns_clock_now(CLOCK_MONOTONIC) < end) {
-            int error = take_samples(top, end);
+        uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
+        uint64_t end = now + (uint64_t)(options->interval * SECOND);
+        for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
+            int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
             if (error)
                 return ns_watch_say_error("top", options->pid, error);
+            ns_child_wait(next < end ? next : end);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->json)
-            return ns_top_fill_json(top), NS_EXIT_YES;
-        if (screen)
+            ns_top_fill_json(top);
+        else if (screen)
             print_screen(top, options->every);
         else
             print_lines(top, options);
         /* The reader of the lines or the process may have ended. */
-        if (fflush(stdout) != 0 || is_over(options))
+        if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
             break;
     } while (!options->once && !asked_to_end);
     return NS_EXIT_YES;

@@ -15,11 +15,10 @@ struct ns_top_process {
     char name[64];    /* printable */
     enum ns_shim shim;
     uint64_t looked; /* when it was examined; CLOCK_MONOTONIC ns */
-    bool used;
 };
 
 struct ns_top_row {
-    struct ns_top_process *process;
+    struct ns_top_process process;
     enum ns_role role;
     struct ns_address service; /* a server's local end; otherwise the remote end */
     struct ns_address peer;    /* of the last connection */
@@ -31,14 +30,14 @@ struct ns_top_row {
     double share;            /* lost time as a part of the time of busy connections */
     /* The other end, on this host, whose holds this end waited for; lost_ns and the rates count
      * them, too, but holds_rate does not. NULL: none in the last interval. */
-    const struct ns_top_process *held_by;
+    const struct ns_top_row *held_by;
     bool is_peer; /* its process is not chosen: it is shown only if it holds bytes */
 };
 
 /* What a connection lost in the current interval; its other end may be watched as well. */
 struct ns_top_held {
     struct ns_address local, remote;
-    const struct ns_top_process *process;
+    const struct ns_top_row *row;
     uint64_t lost_ns;
 };
 enum { NS_TOP_HELD_MOST = 512 }; /* further connections are not looked up at their other ends */
@@ -47,13 +46,11 @@ struct ns_top {
     struct ns_watch *watch;
     struct ns_top_row **rows;
     size_t n_rows;
-    struct ns_top_process **processes;
-    size_t n_processes;
     struct ns_top_held held[NS_TOP_HELD_MOST];
     size_t n_held;
-    uint64_t begin;                     /* of the interval */
-    double seconds;                     /* length of the last one */
-    struct ns_watch_tally tally, since; /* in all; in the last interval */
+    uint64_t begin;                      /* of the interval */
+    double seconds;                      /* length of the last one */
+    struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
 };
 
 /* For ns_watch_look; context is the struct ns_top. */
