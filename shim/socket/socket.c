@@ -144,11 +144,15 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
 
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
-    /* The kernel forgets with a connection the limit that says whose TCP_NODELAY is. */
+    /* The limit of delayed ACKs says whether the library has set TCP_NODELAY, and connect() with
+     * AF_UNSPEC removes it (tcp_disconnect, net/ipv4/tcp.c). So the rule is chosen before that, and
+     * the limit is set again when it next matters. */
     struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, false);
     if (!conn)
         return;
     uint8_t kind = NS_GET(conn, kind);
+    if (kind == NS_CONN_RULED && NS_GET(conn, delack) == NS_DELACK_OURS)
+        NS_PUT(conn, delack, NS_DELACK_UNASKED);
     /* After a failed connect a socket may be connected to another address. */
     bool again = kind == NS_CONN_RULED && rules->needs_remote &&
                  NS_GET(conn, role) == NS_ROLE_CLIENT && !ns_kernel_remote(fd).known;
