@@ -64,8 +64,7 @@ static void complain(const struct ns_policy_found *found)
 {
     NS_LARGE_ARRAY static char text[PATH_MAX + 600]; /* static: the status section keeps it */
     ns_status_disabled(ns_policy_error_text(found, text, sizeof text));
-    /* A broken policy in a directory is not reported by every process; `nagleshim check` shows it.
-     */
+    /* Not every process reports a broken policy of a directory; `nagleshim check` shows it. */
     bool asked = found->origin == NS_POLICY_NAMED || found->origin == NS_POLICY_INLINE;
     if (asked || ns_log_to_file()) {
         ns_log(NS_LOG_ERROR, "%s; no socket is touched", text);
@@ -174,8 +173,7 @@ static bool is_off(void)
 __attribute__((constructor)) static void begin(int argc, char **argv)
 {
     int saved = errno;
-    /* First, also if the library is switched off: a lookup in a signal handler would come too late.
-     */
+    /* First, also if the library is switched off: a signal handler would look them up too late. */
     ns_real_load_all();
     /* NAGLESHIM_OFF works whatever else is broken. A set-user-ID program is never changed, though
      * ld.so may load the library there from a trusted directory. */

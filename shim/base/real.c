@@ -37,8 +37,7 @@ static void (*const missing[])(void) = {
 #define ADDRESS(id, type, value) (void (*)(void)) missing_##id,
     EACH_MISSING(ADDRESS)};
 
-/* One string instead of pointers, each of which would be a relocation at every start of a process.
- */
+/* One string instead of pointers: each pointer would be a relocation at every process start. */
 static const char names[] =
 #define NS_CALL(result, name, parameters, failure) #name "\0"
 #include "base/calls.def"

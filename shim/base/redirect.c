@@ -140,8 +140,7 @@ static int find_exports(struct dl_phdr_info *info, size_t size, void *context)
            ns_object_read(info, _DYNAMIC, &redirect->exports);
 }
 
-/* All is done inside the loader's lock, so that no other thread makes the memory read-only again.
- */
+/* All is done inside the loader's lock, so no other thread makes the memory read-only again. */
 static int visit(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct redirect *redirect = context;

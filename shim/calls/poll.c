@@ -61,8 +61,7 @@ static int after_probe(int result, bool waits)
  * call finds only room, it was not a wait for an answer, and the burst continues. It counts as a
  * probe: bursts that have not grown since the previous probe are pushed. */
 
-/* A few bits of an address; the lowest two are 0 in every structure. Never 0, which is no address.
- */
+/* A few bits of an address, never 0. The lowest two bits are 0 in every structure. */
 static uint16_t part_of(uintptr_t address)
 {
     return (uint16_t)((address >> 2 ^ address >> 16) | 1);
@@ -116,8 +115,7 @@ static bool selected_room(int count, const fd_set *reads, const fd_set *errors)
     return true;
 }
 
-/* As PROBE_THEN_WAIT, for a call that waits for room and may block. ROOM: did it find nothing else?
- */
+/* As PROBE_THEN_WAIT, for a call that may block until there is room. ROOM: it found only room. */
 #define WAIT_FOR_ROOM(ROOM, PROBE, CALL)                                                           \
     do {                                                                                           \
         int found;                                                                                 \

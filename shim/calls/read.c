@@ -17,8 +17,7 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* Before a read of anything but a connection that a rule governs. It may wait, unless it is a file.
- */
+/* Before a read of anything but a connection with a rule. It may wait, unless it is a file. */
 static inline void before_other_read(int fd)
 {
     if (!ns_pending_any() || !ns_pending_kinds())

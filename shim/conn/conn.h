@@ -168,8 +168,7 @@ static inline unsigned ns_conn_pending(struct ns_conn *conn)
 /* A new object with one reference, NS_CONN_ALONE and otherwise zero. NULL if there is no memory. */
 struct ns_conn *ns_conn_make(void);
 
-/* Take a reference. Returns false if there was none left: the object may be another connection's.
- */
+/* Take a reference. False if none was left: the object may be another connection's. */
 bool ns_conn_hold(struct ns_conn *conn);
 
 /* Drop a reference. The last one releases the object. */

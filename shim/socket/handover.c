@@ -119,8 +119,7 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
     NS_PUT(conn, ack_state, 0);
 }
 
-/* In a forked process connections keep their options, since its parent may use the same sockets.
- */
+/* In a forked process connections keep their options: its parent may use the same sockets. */
 void ns_handover_disable(void)
 {
     if (ns_process_is_disabled())

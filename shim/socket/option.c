@@ -22,8 +22,7 @@
 #define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
 #endif
 
-/* The application has removed its cork. If Nagle's algorithm is on, it may hold the last segment.
- */
+/* The application has removed its cork. Nagle's algorithm, if on, may hold the last segment. */
 static void uncorked(int fd, struct ns_conn *conn)
 {
     bool bytes = NS_GET(conn, app_corks) & NS_CORKS_BYTES;

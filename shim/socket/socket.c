@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See socket.h. Owns a connection's kind and rule. Must never change a socket that no rule matches.
- */
+/* See socket.h. Owns a connection's kind and rule. Never changes a socket that no rule matches. */
 #include "socket/socket.h"
 
 #include "report/stats.h"

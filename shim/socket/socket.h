@@ -30,8 +30,7 @@ void ns_socket_accepted(int listener, int fd, int flags);
  * about to use fd: looks it up in the kernel if the table does not know it. */
 void ns_socket_arrived(int fd, bool handed_on);
 
-/* Before fd is closed or replaced. Removes it from the table before its number can be used again.
- */
+/* Before fd is closed or replaced: removes it from the table before its number is used again. */
 void ns_socket_closing(int fd);
 
 /* The same for the descriptors low to high, both included. */

@@ -61,8 +61,7 @@ static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
     NS_PUT(conn, origin, origin);
 }
 
-/* Does the program wait unseen after reads that took data, so that no later call can send the ACK?
- */
+/* Does the program wait unseen after reads that took data, so that no later call sends the ACK? */
 static bool waits_after_read(uint8_t origin)
 {
     const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;

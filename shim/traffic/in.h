@@ -12,8 +12,7 @@
 /* How to make a read. */
 enum ns_reading {
     NS_READ_PLAIN, /* as the application asked */
-    /* First without waiting. If there is no data: ns_flush_pending, then as the application asked.
-     */
+    /* First without waiting. If there is no data: ns_flush_pending, then the original call. */
     NS_READ_PROBE_FIRST,
 };
 
