@@ -103,6 +103,7 @@ void ns_handover_begins(bool replaced)
 
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
+    ns_socket_use(fd, false); /* tells whose TCP_NODELAY is set, if it came from outside */
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     (void)context;
     if (listens)

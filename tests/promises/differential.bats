@@ -27,12 +27,12 @@ enough() {
     awk -v least="$1" '$1 == "programs" { found = $2 >= least && $8 <= 1 + $2 / 100 } END { exit !found }' <<<"$output"
 }
 
-# random PART PROGRAMS POLICY... [-w TEXT]: runs this many programs, or for DIFFERENTIAL_SECONDS / PART. Prints the seed.
+# random PERCENT PROGRAMS POLICY... [-w TEXT]: runs this many programs, or for PERCENT of DIFFERENTIAL_SECONDS. Prints the seed.
 random() {
     local seed=${DIFFERENTIAL_SEED:-1} most=(-n "$2") policies=() policy
     if [[ -n ${DIFFERENTIAL_SECONDS-} ]]; then
         seed=${DIFFERENTIAL_SEED:-$((EPOCHSECONDS * 1000))}
-        most=(-t "$((DIFFERENTIAL_SECONDS / $1))")
+        most=(-t "$((DIFFERENTIAL_SECONDS * $1 / 100))")
     fi
     shift 2
     for policy; do
@@ -57,21 +57,21 @@ random() {
 }
 
 @test "random programs see no difference under the built-in policy" {
-    random 2 600 default
+    random 40 600 default
 }
 
 @test "random programs see no difference under nodelay, flush-before-read and app" {
-    random 4 150 nodelay flush-before-read app
+    random 20 150 nodelay flush-before-read app
 }
 
 @test "random programs see no difference with the observing library" {
     # The number of bytes that a blocking write sends before a signal interrupts it depends on the time for observing.
-    LIBRARY=$OBSERVER random 4 300 default -w 'interrupted full'
+    LIBRARY=$OBSERVER random 20 300 default -w 'interrupted full'
     [[ $(find "$NAGLESHIM_RECORD" -name '*.record' | wc -l) -gt 100 ]]
 }
 
 @test "random programs see no difference under auto-cork" {
-    random 4 150 auto-cork auto-cork-late
+    random 20 150 auto-cork auto-cork-late
 }
 
 # found_out FAULT TEXT: a library with this fault is detected, and the lines printed show the fault.
