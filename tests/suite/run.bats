@@ -72,6 +72,26 @@ END
     none_left
 }
 
+@test "a test that fails or hangs beside others is run again alone, and this result counts" {
+    tests one/once.bats <<'END'
+Some tests pass the second time.
+test "fails once" {
+    [[ -e $NS_WORK/failed ]] || ! touch "$NS_WORK/failed"
+}
+test "hangs once" {
+    [[ -e $NS_WORK/hung ]] || sleep "$(touch "$NS_WORK/hung" && echo 20)"
+}
+test "passes" { true; }
+END
+    tests two/other.bats <<'END'
+It always fails.
+test "fails" { false; }
+END
+    run_tests
+    [[ $status -eq 1 && ${output##*$'\n'} == '3 passed, 1 failed, 0 skipped' ]]
+    [[ $output == *$'failed:\nother.bats: '* ]]
+}
+
 @test "a daemon that a test leaves behind does not delay the end of the run, and is ended" {
     tests one/leaves.bats <<'END'
 It leaves a daemon.
