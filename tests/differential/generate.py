@@ -103,7 +103,7 @@ class Maker:
         return self.one_of("1447 1448 1449 2000 4096 4097 8192 16384 16385 30000 65536 70000")
 
     def bytes(self):
-        """The size of a vector. Not 0: after a reset an empty writev succeeds, but auto-cork makes a send of it, which fails."""
+        """The size of a vector. Not 0: after a reset an empty writev succeeds, but auto-cork makes it a send, which fails."""
         return max(self.size(), "1", key=int)
 
     def send_flags(self):
@@ -289,7 +289,7 @@ class Maker:
             if self.percent(50):
                 self.say(f"lend {source} <size>")
             elif source != copy and "seccomp" not in self.script and "DELACK_MAX_US=" not in self.script:
-                # After a filter the library is off. It cannot mark a socket that has its own limit as one whose TCP_NODELAY it has set.
+                # After a filter the library is off. It cannot mark a socket that has a limit of its own.
                 self.say(f"pass {source} {copy}")
                 self.has(copy, TCP)
                 self.has(source, 0)
