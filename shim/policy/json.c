@@ -74,8 +74,7 @@ static int read_endpoint(struct ns_reader *reader, const cJSON *entry, void *lis
                           ns_reader_quote(entry->valuestring, quote, sizeof quote), problem);
 }
 
-/* A string or a list of strings. *list gets *n entries of size bytes, and one of zeros behind them.
- */
+/* A string or a list of strings: *list gets *n entries of size bytes and a last one of zeros. */
 static int read_list(struct ns_reader *reader, const cJSON *item, size_t size, entry_reader *read,
                      void **list, size_t *n)
 {

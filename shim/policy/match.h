@@ -61,10 +61,9 @@ void ns_ruleset_release(struct ns_ruleset *set);
 const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
                                       const struct ns_socket_facts *facts);
 
-/* The rule of a listener on local: the first one that an accepted socket could match; NULL if there
- * is none, or if that rule depends on "remote". *settled: all accepted sockets have this rule, or
- * all have none, so they need not be matched. A listener on 0.0.0.0 or :: could match any "local".
- */
+/* The first rule that a socket accepted by a listener on local could match. NULL if no rule could,
+ * or if that rule depends on "remote". *settled becomes true if every accepted socket gets this
+ * result without a match of its own. A listener on 0.0.0.0 or :: could match any "local". */
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
 

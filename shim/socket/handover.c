@@ -17,13 +17,20 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-/* Set the options of a listener to the application's values, since the library's would stay there.
- * From now on each accepted connection is treated separately. A forked process does not change its
- * parent's listener, because the parent still accepts from it. */
+/* Not one that a forked process has from its parent, which still accepts from it, and not one that
+ * came from another process or was restored. */
+static bool is_own_listener(const struct ns_conn *conn)
+{
+    return NS_GET(conn, kind) == NS_CONN_LISTENER &&
+           !(NS_GET(conn, origin) & NS_LISTENER_ADOPTED) &&
+           NS_GET(conn, whole) == atomic_load(&ns_process_generation);
+}
+
+/* Set the options of this process's listener to the application's values, since the library's would
+ * stay there. From now on each accepted connection is treated separately. */
 static void restore_listener(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, origin) & NS_LISTENER_ADOPTED ||
-        NS_GET(conn, whole) != atomic_load(&ns_process_generation))
+    if (!is_own_listener(conn))
         return;
     NS_DEBUG(fd,
              "listener given back as the program has it; what it accepts is treated one by one");
@@ -54,8 +61,7 @@ void ns_handover_unseen(int fd)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held "
                  "or joined");
-    if (NS_GET(conn, kind) == NS_CONN_LISTENER)
-        restore_listener(fd, conn);
+    restore_listener(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
@@ -65,10 +71,9 @@ void ns_handover_unseen(int fd)
 /* Another program may get this socket. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     (void)context;
-    int flags = listens ? NS_REAL(fcntl)(fd, F_GETFD) : 0;
-    if (listens && flags >= 0 && !(flags & FD_CLOEXEC))
+    int flags = is_own_listener(conn) ? NS_REAL(fcntl)(fd, F_GETFD) : -1;
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);
     NS_DEBUG(fd, "may be handed on to another program");
     push_and_mark(fd, conn);
@@ -106,9 +111,8 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
     ns_socket_use(fd, false); /* tells whose TCP_NODELAY is set, if it came from outside */
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     (void)context;
-    if (listens)
-        restore_listener(fd, conn);
-    else if (NS_GET(conn, kind) != NS_CONN_RULED)
+    restore_listener(fd, conn);
+    if (!listens && NS_GET(conn, kind) != NS_CONN_RULED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);

@@ -80,10 +80,10 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(!ns_thread.token, 0)) /* from now on its waits are counted */
         ns_thread_begin();
     struct ns_ack_state state = ns_conn_ack(conn);
-    struct ns_whole whole = ns_conn_whole(conn);
     /* ns_in_begin has ended the interactive mode where ns_whole_begins. */
     if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
-        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(whole))) {
+        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_whole(conn)))) {
+        struct ns_whole whole = ns_conn_whole(conn);
         ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
         ns_conn_whole_put(conn, whole);
     }

@@ -52,7 +52,7 @@ expect_not_started() {
     expect_status 1
 }
 
-@test "run finds the library in ../lib, and exits 125 if there is none" {
+@test "run finds the library in ../lib, and exits with 125 if no library is there" {
     mkdir -p "$T/inst/bin" "$T/inst/lib"
     cp "$NS" "$T/inst/bin"
     cp "$LIBRARY" "$T/inst/lib"

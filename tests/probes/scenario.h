@@ -35,7 +35,7 @@ static int n_scenarios;
         __VA_ARGS__;                                                                               \
     }
 
-/* Runs the scenario of that name. False if there is none. */
+/* Runs the scenario with that name. Returns false if no scenario has it. */
 __attribute__((unused)) static bool run_scenario(const char *name, size_t length)
 {
     for (int i = 0; i < n_scenarios; i++)

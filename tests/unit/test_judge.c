@@ -342,7 +342,7 @@ static const struct {
      "~10 write pacing=1000000 ~20 go answer ~10", "stalls=1"},
     {"a peer that takes 44 ms is slow, and the pause after it has no cause",
      "~10 send ack ~44 answer ~300", "none peer=1 peer-ms=44~4"},
-    {"data that comes without an ACK of ours was not",
+    {"the peer has not held data that comes without an ACK of this end",
      "own-ack ~42 receive look own-ack receive look 3( ~42 receive look )", "gaps=0"},
     {"one round trip is the path's", "min_rtt_us=50000 ~10 send ~50 answer ~10", "wire=1"},
     {"bytes that wait for 200 ms with nothing in flight are the program's own cork",
