@@ -9,10 +9,8 @@
 
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 bool ns_log_debugs;
@@ -20,28 +18,15 @@ bool ns_log_debugs;
 static enum ns_log_level threshold = NS_LOG_ERROR;
 NS_LARGE_ARRAY static char log_file[4096];
 
-/* stderr at start-up, if lines may be written later. */
-static struct {
-    bool known;
-    bool appends;   /* O_APPEND */
-    char name[128]; /* its /proc link's text: "pipe:[123]", "/dev/pts/0"; "": it was closed */
-    struct stat file;
-} stderr_was;
+/* The text of stderr's /proc link at start-up ("pipe:[123]", "/dev/pts/0"), if lines may be written
+ * later; "": it was closed. */
+static char stderr_was[128];
+static bool writes_later;
 
-static void stderr_is(char *name, size_t size)
+static void stderr_is(char name[static sizeof stderr_was])
 {
-    long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, size - 1);
+    long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/fd/2", name, sizeof stderr_was - 1);
     name[n > 0 ? n : 0] = 0;
-}
-
-static void remember_stderr(void)
-{
-    stderr_is(stderr_was.name, sizeof stderr_was.name);
-    long flags = NS_SYSTEM(SYS_fcntl, 2, F_GETFL);
-    stderr_was.appends = flags >= 0 && flags & O_APPEND;
-    if (NS_SYSTEM(SYS_fstat, 2, &stderr_was.file) != 0)
-        stderr_was.name[0] = 0;
-    stderr_was.known = true;
 }
 
 bool ns_log_open(const char *level, const char *file)
@@ -57,8 +42,9 @@ bool ns_log_open(const char *level, const char *file)
         }
     if (file && *file && strlen(file) < sizeof log_file)
         memcpy(log_file, file, strlen(file) + 1);
-    if (!log_file[0] && threshold >= NS_LOG_INFO) /* nothing is written later otherwise */
-        remember_stderr();
+    writes_later = !log_file[0] && threshold >= NS_LOG_INFO;
+    if (writes_later)
+        stderr_is(stderr_was);
     ns_log_debugs = threshold >= NS_LOG_DEBUG;
     return known;
 }
@@ -88,30 +74,6 @@ static int opened(const char *path, int flags)
     return ns_system_high(fd);
 }
 
-/* The program has closed its stderr, as many do in an atexit handler. Open it again if it was a
- * file in append mode (in another mode the line could overwrite what others write), or a terminal
- * that is still this session's (a daemon's old terminal may belong to another user now). Pipes and
- * sockets have no name to open. -1: it cannot be opened. */
-static int stderr_again(void)
-{
-    bool file = S_ISREG(stderr_was.file.st_mode) && stderr_was.appends;
-    if (stderr_was.name[0] != '/' || !(file || S_ISCHR(stderr_was.file.st_mode)))
-        return -1;
-    int fd = opened(stderr_was.name, 0);
-    if (fd < 0)
-        return -1;
-    struct stat now;
-    pid_t session = -1;
-    bool same = NS_SYSTEM(SYS_fstat, fd, &now) == 0 && now.st_dev == stderr_was.file.st_dev &&
-                now.st_ino == stderr_was.file.st_ino;
-    bool ours = file || (NS_SYSTEM(SYS_ioctl, fd, TIOCGSID, &session) == 0 &&
-                         session == (pid_t)NS_SYSTEM(SYS_getsid, 0));
-    if (same && ours)
-        return fd;
-    NS_SYSTEM(SYS_close, fd);
-    return -1;
-}
-
 /* May a line be written to stderr? Not if stderr is a TCP connection (inetd), or if the write would
  * wait or raise SIGPIPE. */
 static bool takes_line(void)
@@ -129,16 +91,12 @@ static bool takes_line(void)
 /* Where a line goes: stderr, or a descriptor to close; -1: nowhere. */
 static int destination(void)
 {
-    char now[sizeof stderr_was.name];
+    char now[sizeof stderr_was];
     if (log_file[0])
         return opened(log_file, O_CREAT);
-    if (stderr_was.known) {
-        if (!stderr_was.name[0])
-            return -1;
-        stderr_is(now, sizeof now);
-        if (!now[0])
-            return stderr_again();
-        if (strcmp(now, stderr_was.name) != 0)
+    if (writes_later) { /* the program may have closed it, and opened another file */
+        stderr_is(now);
+        if (!now[0] || strcmp(now, stderr_was) != 0)
             return -1;
     }
     return takes_line() ? 2 : -1;
