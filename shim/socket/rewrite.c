@@ -7,6 +7,8 @@
 #include "conn/fds.h"
 #include "conn/kernel.h"
 
+#include <limits.h>
+
 enum { SLAB_SIZE = 64 * 1024 };
 
 /* Options that any rule of this process rewrites: one bit for each index. */
@@ -61,14 +63,12 @@ static void tell(struct ns_view *view, int index, int value)
     atomic_fetch_or(&view->hidden, UINT32_C(1) << index);
 }
 
-/* From now on getsockopt returns the value that it would return after the application's own
- * setsockopt. */
-static void tell_as_asked(int fd, struct ns_view *view, int index, int asked)
+/* From now on getsockopt returns what it would return after the application's own setsockopt. The
+ * kernel doubles the sizes of buffers (sk_setsockopt, net/core/sock.c). */
+static void tell_as_asked(struct ns_view *view, int index, int asked)
 {
-    const struct ns_sockopt *row = &ns_sockopts[index];
-    int answer;
-    if (ns_kernel_would_be(fd, row->level, row->option, asked, &answer) == 0)
-        tell(view, index, answer);
+    bool doubles = index == NS_SOCKOPT_SO_SNDBUF || index == NS_SOCKOPT_SO_RCVBUF;
+    tell(view, index, doubles && asked <= INT_MAX / 2 ? 2 * asked : asked);
 }
 
 /* Set an option, and keep from the application that it has changed. */
@@ -92,37 +92,25 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
     if (action->verb == NS_SOCKOPT_IGNORE) {
-        tell_as_asked(fd, view, index, value);
+        tell_as_asked(view, index, value);
         return 0;
     }
-    int answer, rewritten_value = ns_sockopt_rewrite(action, value);
-    if (rewritten_value == value && !(NS_GET(view, hidden) & UINT32_C(1) << index))
-        return ns_kernel_set(fd, row->level, row->option, value);
-    /* A value that the kernel would refuse is an error, whatever replaces it. */
-    int judged = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
-    if (judged < 0)
-        return judged;
+    int rewritten_value = ns_sockopt_rewrite(action, value);
     int result = ns_kernel_set(fd, row->level, row->option, rewritten_value);
-    if (result == 0 && judged == 0)
-        tell(view, index, answer);
+    bool differs = rewritten_value != value || NS_GET(view, hidden) & UINT32_C(1) << index;
+    if (result == 0 && differs)
+        tell_as_asked(view, index, value);
     return result;
 }
 
-/* Set on a fresh socket: its later rule decides. The kernel checks the value now, on another socket
- * of the same kind. */
+/* Set on a fresh socket: its later rule decides. */
 static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
     struct ns_view *view = view_make(conn);
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
-    int answer;
-    int result = ns_kernel_would_be(fd, row->level, row->option, value, &answer);
-    if (result > 0) /* no descriptor is left for such a socket */
-        return ns_kernel_set(fd, row->level, row->option, value);
-    if (result < 0)
-        return result;
-    tell(view, index, answer);
+    tell_as_asked(view, index, value);
     atomic_store_explicit(&view->asked[index], value, memory_order_relaxed);
     atomic_fetch_or(&view->deferred, UINT32_C(1) << index);
     return 0;
