@@ -9,7 +9,7 @@
 #include "base/large.h"
 #include "base/path.h"
 #include "base/real.h"
-#include "traffic/flush.h"
+#include "traffic/pending.h"
 #include "conn/kernel.h"
 #include "report/report.h"
 #include "report/status.h"
@@ -194,7 +194,6 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules(argc, argv)) {
         ns_socket_open(&rules);
-        ns_pending_open(ns_flush_pending);
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
         register_inherited();

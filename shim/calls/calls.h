@@ -5,37 +5,39 @@
 #ifndef NS_CALLS_H
 #define NS_CALLS_H
 
-#include "traffic/held.h"
 #include "traffic/in.h"
 #include "socket/handover.h"
 #include "socket/socket.h"
 #include "traffic/out.h"
 #include "conn/process.h"
 #include "base/wrapper.h"
-#include "traffic/flush.h"
+#include "traffic/pending.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <unistd.h>
 
-/* Before a call that may wait for anything. */
+/* A call begins that may block. Returns whether it must first be made with zero timeout. One load,
+ * if nothing is pending. */
+static inline bool ns_wait_begins(void)
+{
+    ns_thread.waits++;
+    return ns_pending_any() && ns_pending_before_wait();
+}
+
+/* Before a call that may block, and cannot be made without waiting. */
 static inline void ns_before_wait(void)
 {
-    ns_epoch_ends();
+    ns_thread.waits++;
     if (ns_pending_any())
         ns_flush_pending();
 }
 
-/* Before a probe whose result does not say whether it found something. */
-static inline void ns_before_probe(void)
+/* After a call that has not blocked: a wait that found something at once, or one without time. */
+static inline void ns_after_probe(void)
 {
-    bool waits = ns_probe_begins();
-    if (ns_pending_any()) {
-        if (waits)
-            ns_flush_pending();
-        else
-            ns_flush_quiet();
-    }
+    if (ns_pending_any())
+        ns_flush_old();
 }
 
 /* Before accept() or accept4() on fd, before connect() and before listen(). */

@@ -24,7 +24,7 @@ NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *
 static void set_nonblock(int fd, bool nonblock)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (conn && ns_conn_is_ours(conn) && !ns_has_other_fds())
+    if (conn && ns_conn_is_tracked(conn) && !ns_has_other_fds())
         NS_PUT(conn, nonblock, nonblock);
 }
 
@@ -38,7 +38,7 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     if (__builtin_expect(request == FIONBIO, 0) && result == 0)
         set_nonblock(fd, *(const int *)argument != 0);
     if (__builtin_expect(request == FIONREAD, 0) && result == 0) {
-        struct ns_conn *conn = ns_socket_ruled(fd, false);
+        struct ns_conn *conn = ns_socket_managed(fd, false);
         if (conn && !*(const int *)argument)
             ns_in_nothing(fd, conn);
     }

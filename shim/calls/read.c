@@ -20,14 +20,12 @@ static bool found_nothing(ssize_t result, int saved)
 /* Before a read of anything but a connection with a rule. It may wait, unless it is a file. */
 static inline void before_other_read(int fd)
 {
-    if (!ns_pending_any() || !ns_pending_kinds())
-        return;
-    if (!ns_fd_is_file(fd))
-        ns_flush_unless_ready(fd, POLLIN);
+    if (ns_pending_any() && !ns_fd_is_file(fd))
+        ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 
-/* A complete read. conn: NULL if no rule governs fd. PROBE is the call made without waiting, CALL
- * the call as the program asked. Its value is the result. */
+/* A complete read. conn: NULL if no rule applies to fd. PROBE is the call made without waiting,
+ * CALL the call as the program asked. Its value is the result. */
 #define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
     ({                                                                                             \
         ssize_t count;                                                                             \
@@ -47,11 +45,11 @@ static inline void before_other_read(int fd)
     })
 
 /* Out of line, so that the path of other descriptors stays short. */
-__attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_t size)
+__attribute__((noinline)) static ssize_t read_managed(int fd, void *data, size_t size)
 {
     if (size - 1 >= SSIZE_MAX) /* read treats these sizes in another way than recv */
         return NS_REAL(read)(fd, data, size);
-    struct ns_conn *conn = ns_socket_ruled(fd, false);
+    struct ns_conn *conn = ns_socket_managed(fd, false);
     return PROBE_THEN_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),
                            NS_REAL(read)(fd, data, size));
 }
@@ -59,18 +57,18 @@ __attribute__((noinline)) static ssize_t read_governed(int fd, void *data, size_
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
     if (!ns_fd_is_open(fd))
-        return read_governed(fd, data, size);
+        return read_managed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
-    bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_ours(conn);
+    bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_tracked(conn);
     if (__builtin_expect(passes && !ns_pending_any(), 1))
         return NS_NEXT(read)(fd, data, size);
-    return read_governed(fd, data, size);
+    return read_managed(fd, data, size);
 }
 
 NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *from,
                            socklen_t *len)
 {
-    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    struct ns_conn *conn = ns_socket_managed(fd, true);
     return PROBE_THEN_READ(fd, conn, flags,
                            NS_REAL(recvfrom)(fd, data, size, flags | MSG_DONTWAIT, from, len),
                            NS_REAL(recvfrom)(fd, data, size, flags, from, len));
@@ -78,7 +76,7 @@ NS_EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct so
 
 NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    struct ns_conn *conn = ns_socket_managed(fd, true);
     return PROBE_THEN_READ(fd, conn, flags, NS_REAL(recv)(fd, data, size, flags | MSG_DONTWAIT),
                            NS_REAL(recv)(fd, data, size, flags));
 }
@@ -86,7 +84,7 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 /* The kernel writes into the message only if there is data, so that a probe is harmless. */
 NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct ns_conn *conn = ns_socket_ruled(fd, true);
+    struct ns_conn *conn = ns_socket_managed(fd, true);
     ssize_t result =
         PROBE_THEN_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
                         NS_REAL(recvmsg)(fd, message, flags));
@@ -105,7 +103,7 @@ static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 
 NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct ns_conn *conn = before_vector(fd, ns_socket_ruled(fd, false), 0);
+    struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, false), 0);
     ssize_t result = NS_REAL(readv)(fd, vector, count);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -115,7 +113,7 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
     struct ns_conn *conn =
-        before_vector(fd, ns_socket_ruled(fd, false), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+        before_vector(fd, ns_socket_managed(fd, false), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
     ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
     if (conn)
         ns_in_end(fd, conn, result, errno, 0);
@@ -125,7 +123,7 @@ NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t o
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)
 {
-    struct ns_conn *conn = before_vector(fd, ns_socket_ruled(fd, true), flags);
+    struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, true), flags);
     int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
     if (conn)
         ns_in_end(fd, conn, result, errno, flags);

@@ -22,10 +22,9 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 /* accept waits unless a connection is ready. */
 void ns_before_accept(int fd)
 {
-    ns_epoch_ends();
+    ns_thread.waits++;
     ns_socket_arrived(fd, false);
-    if (ns_pending_any())
-        ns_flush_unless_ready(fd, POLLIN);
+    ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 
 static int after_accept(int listener, int fd, int flags)
@@ -134,7 +133,7 @@ void ns_before_replacing(int fd, int copy)
     struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
     int saved = errno;
     /* After a seccomp filter fcntl could kill the process. */
-    if (conn && ns_conn_is_ours(conn) &&
+    if (conn && ns_conn_is_tracked(conn) &&
         (ns_process_is_disabled() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
         ns_socket_closing(copy);
     errno = saved;
@@ -218,7 +217,7 @@ static void arrives(int fd)
 
 void ns_rights_sent(const struct msghdr *message)
 {
-    each_right(message, ns_handover_unseen);
+    each_right(message, ns_handover_passed);
 }
 
 void ns_rights_received(const struct msghdr *message)

@@ -37,7 +37,7 @@ static void before(const FILE *stream)
 {
     if (stream->_IO_read_ptr < stream->_IO_read_end)
         return;
-    struct ns_conn *conn = ns_socket_ruled(stream->_fileno, false);
+    struct ns_conn *conn = ns_socket_managed(stream->_fileno, false);
     if (!conn)
         return;
     ns_before_wait();
@@ -77,7 +77,7 @@ void ns_stdio_reads(int fd, const void *within)
 #define ROW(name, stream) {#name, (void (*)(void))read_by_##name},
     const struct ns_redirection rows[] = {EACH_READER(ROW)};
     void *found[READER_COUNT] = {NULL};
-    if (!ns_socket_ruled(fd, false) || !is_new(within) ||
+    if (!ns_socket_managed(fd, false) || !is_new(within) ||
         !ns_real_optional("gnu_get_libc_version")) /* another struct FILE */
         return;
     if (!atomic_load_explicit((void *_Atomic *)&readers[READER_fgets], memory_order_acquire)) {

@@ -4,6 +4,7 @@
  * read, connected and closed. Must never change a request. */
 #include "base/symbol.h"
 #include "calls/calls.h"
+#include "traffic/push.h"
 
 #include <dlfcn.h>
 #include <linux/io_uring.h>
@@ -23,6 +24,8 @@ static _Atomic bool large;
 /* linux/io_uring.h has these since 6.0 and 6.1. */
 enum { SEND_ZC = 47, SENDMSG_ZC = 48 };
 
+enum { NS_RING_READS = 64 };
+
 static void enters(unsigned waits_for)
 {
     if (waits_for)
@@ -35,8 +38,8 @@ static void writes(struct ns_conn *conn)
     if (!conn)
         return;
     ns_push_carries_ack(conn);
-    NS_PUT(conn, origin, NS_GET(conn, origin) & (uint8_t)~NS_RING_READS);
-    NS_PUT(conn, wrote, 1);
+    NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_RING_READS);
+    NS_PUT(conn, in_flight, 1);
 }
 
 /* If it is not the first since the last write, the one before has taken data. When data came is not
@@ -48,9 +51,9 @@ static void reads(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn);
     state.pieces = 1;
     ns_conn_ack_put(conn, state);
-    if (NS_GET(conn, origin) & NS_RING_READS)
+    if (NS_GET(conn, flags) & NS_RING_READS)
         ns_in_took_unseen(fd, conn);
-    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_RING_READS);
+    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_RING_READS);
 }
 
 /* What a ring accepts is unknown until its first request, and that may be any of these. A file is
@@ -66,14 +69,14 @@ static void looks_at(const struct io_uring_sqe *request)
     case IORING_OP_WRITE:
     case IORING_OP_WRITEV:
     case IORING_OP_WRITE_FIXED:
-        writes(ns_socket_ruled(fd, true));
+        writes(ns_socket_managed(fd, true));
         break;
     case IORING_OP_RECV:
     case IORING_OP_RECVMSG:
     case IORING_OP_READ:
     case IORING_OP_READV:
     case IORING_OP_READ_FIXED:
-        reads(fd, ns_socket_ruled(fd, true));
+        reads(fd, ns_socket_managed(fd, true));
         break;
     case IORING_OP_CONNECT:
         ns_socket_arrived(fd, false);

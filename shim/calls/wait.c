@@ -24,15 +24,16 @@ static void before_sem(sem_t *semaphore)
         *(void **)&known = ns_real_optional("sem_getvalue");
         atomic_store_explicit(&get_value, known, memory_order_relaxed);
     }
-    if (!known || known(semaphore, &value) != 0 || value <= 0)
+    if (known && known(semaphore, &value) == 0 && value > 0)
+        ns_after_probe();
+    else
         ns_flush_pending();
 }
 
 #define SEM_WAIT(name, parameters, arguments)                                                      \
     NS_EXPORT int name parameters                                                                  \
     {                                                                                              \
-        ns_epoch_ends();                                                                           \
-        if (ns_pending_any())                                                                      \
+        if (ns_wait_begins())                                                                      \
             before_sem(semaphore);                                                                 \
         return NS_REAL(name) arguments;                                                            \
     }
@@ -46,15 +47,13 @@ SEM_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timesp
 #define NS_WAIT_CHILD(CALL)                                                                        \
     do {                                                                                           \
         if (options & WNOHANG) {                                                                   \
-            ns_before_probe();                                                                     \
-        } else {                                                                                   \
-            ns_epoch_ends();                                                                       \
-            if (ns_pending_any()) {                                                                \
-                pid_t found = CALL(options | WNOHANG);                                             \
-                if (found != 0)                                                                    \
-                    return found;                                                                  \
-                ns_flush_pending();                                                                \
-            }                                                                                      \
+            ns_thread.waits++;                                                                     \
+            ns_after_probe();                                                                      \
+        } else if (ns_wait_begins()) {                                                             \
+            pid_t found = CALL(options | WNOHANG);                                                 \
+            if (found != 0)                                                                        \
+                return found;                                                                      \
+            ns_flush_pending();                                                                    \
         }                                                                                          \
         return CALL(options);                                                                      \
     } while (0)
@@ -83,9 +82,11 @@ NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 /* waitid reports "none yet" in its siginfo, so there is no probe. */
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-    if (options & WNOHANG)
-        ns_before_probe();
-    else
+    if (options & WNOHANG) {
+        ns_thread.waits++;
+        ns_after_probe();
+    } else {
         ns_before_wait();
+    }
     return NS_REAL(waitid)(type, id, info, options);
 }

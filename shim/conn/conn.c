@@ -84,7 +84,6 @@ static void give_back(struct ns_conn *conn)
 
 static void reset(struct ns_conn *conn)
 {
-    atomic_store(&conn->held_until, 0);
     NS_PUT(conn, role, NS_ROLE_UNKNOWN);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
@@ -92,18 +91,18 @@ static void reset(struct ns_conn *conn)
     NS_PUT(conn, app_nodelay, 0);
     NS_PUT(conn, kernel_nodelay, 0);
     NS_PUT(conn, app_corks, 0);
-    NS_PUT(conn, immediate, 0);
+    NS_PUT(conn, no_batch, 0);
     NS_PUT(conn, lowat, 0);
-    NS_PUT(conn, origin, 0);
-    NS_PUT(conn, wrote, 0);
-    NS_PUT(conn, joins, 0);
-    NS_PUT(conn, heard, 0);
-    NS_PUT(conn, whole, 0);
+    NS_PUT(conn, flags, 0);
+    NS_PUT(conn, in_flight, 0);
+    NS_PUT(conn, held, 0);
+    NS_PUT(conn, waitall, 0);
     NS_PUT(conn, delack, 0);
+    NS_PUT(conn, pause, 0);
     NS_PUT(conn, ack_state, 0);
+    NS_PUT(conn, writer, 0);
+    NS_PUT(conn, listed, 0);
     NS_PUT(conn, burst, 0);
-    NS_PUT(conn, burst_epoch, 0);
-    NS_PUT(conn, listed_by, 0);
     NS_PUT(conn, rule, NULL);
     struct ns_view *view = NS_GET(conn, view);
     if (view) {

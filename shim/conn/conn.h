@@ -8,14 +8,12 @@
  * that need an order say so. The memory of an object only ever holds such objects: a thread that
  * still uses a released one at worst reads and writes hints of another connection.
  *
- * The pure decision tables burst.h and ack.h are in this folder, because their states are members
- * here. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * The words burst and ack_state are read and written by traffic/state.h. Nothing here blocks; errno
+ * is unchanged; all is async-signal-safe. */
 #ifndef NS_CONN_H
 #define NS_CONN_H
 
 #include "base/relaxed.h"
-#include "conn/ack.h"
-#include "conn/burst.h"
 #include "policy/policy.h"
 #include "policy/sockopt.h"
 
@@ -23,12 +21,12 @@
 
 enum ns_conn_kind {
     NS_CONN_NONE = 0, /* released: no descriptor names it */
-    NS_CONN_ALONE,    /* no rule governs it */
-    /* From here on: a socket that a rule governs or may govern. */
+    NS_CONN_ALONE,    /* no rule applies to it */
+    /* From here on: a socket that a rule applies to, or may apply to. */
     NS_CONN_ASK,   /* came from outside: its rule is chosen at its first use */
     NS_CONN_FRESH, /* made by socket(), neither connected nor listening */
     NS_CONN_LISTENER,
-    NS_CONN_RULED, /* a connection that a rule governs */
+    NS_CONN_MANAGED, /* a connection that a rule applies to */
 };
 
 /* The options of one socket that a rule rewrites, indexed as in sockopt.h. */
@@ -47,47 +45,33 @@ struct ns_conn {
     _Atomic uint8_t ack;  /* enum ns_ack */
     _Atomic uint8_t nonblock;
     _Atomic uint8_t app_nodelay;    /* the TCP_NODELAY that the application has set */
-    _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has */
+    _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has while nothing is held */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
-    _Atomic uint8_t immediate;      /* why bytes must not be held or joined: bits below */
+    _Atomic uint8_t no_batch;       /* why no burst may be held: bits below */
     _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: no read without waiting */
-    _Atomic uint8_t origin;         /* bits below */
-    _Atomic uint8_t wrote;          /* something was sent, and may be in flight */
-    _Atomic uint8_t joins;          /* Nagle's algorithm may hold bytes of this burst */
-    _Atomic uint8_t heard;          /* data was read since the last push */
-    _Atomic uint8_t whole;          /* struct ns_whole; for a listener: generation (process.h) */
+    _Atomic uint8_t flags;          /* bits below */
+    _Atomic uint8_t in_flight;      /* something was sent, and perhaps not acknowledged yet */
+    _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
+    _Atomic uint8_t waitall;        /* struct ns_whole; for a listener: generation (process.h) */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
+    _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
     _Atomic uint32_t ack_state;     /* struct ns_ack_state */
-    /* ns_thread.epoch at the last write. Differs from a thread's epoch if that thread has waited
-     * since, or did not write. 0: the peer has answered since. */
-    _Atomic uint32_t burst_epoch;
-    _Atomic uint32_t listed_by;  /* token of the thread on whose list it is; 0: none */
-    _Atomic uint32_t references; /* descriptors that name it; 0: it is free */
-    union {                      /* the state from one write to the next, by send */
-        _Atomic uint64_t burst;  /* adaptive and flush-before-read: struct ns_burst */
-        _Atomic uint64_t cork;   /* auto-cork: struct ns_cork */
-    };
-    /* auto-cork: CLOCK_MONOTONIC nanoseconds after which held bytes are late; 0: none are held. It
-     * is stored after the call that held them and cleared before the push. Both stores are
-     * sequentially consistent, so that a push either covers the bytes or leaves the mark. */
-    _Atomic uint64_t held_until;
+    _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
+    _Atomic uint32_t listed;        /* ns_thread.list of the list that it is on; 0: none */
+    _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
+    _Atomic uint64_t burst;         /* struct ns_burst */
     const struct ns_rule *_Atomic rule;
     /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */
     struct ns_view *_Atomic view;
+    uint64_t unused;
 };
 _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 
-/* held_until: bytes are about to be held or pushed, or a signal handler has jumped out of that. */
-enum { NS_HELD_PUSHING = 1 };
-
-/* joins: they are being pushed, or a signal handler has jumped out of that. Otherwise 0 or 1. */
-enum { NS_JOINS_PUSHING = 2 };
-
-/* immediate */
+/* no_batch */
 enum {
-    NS_IMMEDIATE_NO_PUSH = 1, /* kTLS, or pushing does not work */
-    NS_IMMEDIATE_LATE = 4,    /* held bursts were late here, or on other connections */
-    NS_IMMEDIATE_UNSEEN = 2,  /* something else writes, too, or the program waits unseen */
+    NS_NO_PUSH = 1,  /* kTLS, or pushing does not work */
+    NS_UNSEEN = 2,   /* something else writes, too, or the program waits unseen */
+    NS_WAS_LATE = 4, /* held bursts were very late here, or on other connections */
 };
 
 enum ns_delack {
@@ -103,66 +87,26 @@ enum {
     NS_CORKS_BYTES = 4, /* something was written since the option was set */
 };
 
-/* origin */
+/* flags */
 enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
     NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
-    NS_HANDED_ON = 4,        /* from another program, which may have had the library, too */
-    NS_COUNTED = 8,          /* TCP_NODELAY was counted in the report */
-    NS_RING_READS = 16,      /* liburing has been given a read since the last write */
-    NS_WAITS_UNSEEN = 32,    /* the program waits unseen, after a read that found nothing */
-    NS_EXPECTED = 64,        /* what its rule sets was set at socket(), and counted */
-    NS_READS_AGAIN = 128, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
+    NS_COUNTED = 4,          /* TCP_NODELAY was counted in the report */
+    NS_EXPECTED = 8,         /* what its rule sets was set at socket(), and counted */
+    NS_WAITS_UNSEEN = 16,    /* the program waits unseen, after a read that found nothing */
+    NS_READS_AGAIN = 32, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
 };
 
-/* Does a rule govern the socket, or may one? */
-static inline bool ns_conn_is_ours(const struct ns_conn *conn)
+/* Does a rule apply to the socket, or may one? */
+static inline bool ns_conn_is_tracked(const struct ns_conn *conn)
 {
     return NS_GET(conn, kind) > NS_CONN_ALONE;
 }
-
-/* Access to a member that is a small struct, as one word. Two threads that use a socket at the same
- * time may lose a count, which costs a segment. */
-#define NS_WORD_MEMBER(type, name, word_type, member)                                              \
-    static inline struct type name(const struct ns_conn *conn)                                     \
-    {                                                                                              \
-        union {                                                                                    \
-            word_type word;                                                                        \
-            struct type value;                                                                     \
-        } both = {.word = NS_GET(conn, member)};                                                   \
-        return both.value;                                                                         \
-    }                                                                                              \
-    static inline void name##_put(struct ns_conn *conn, struct type value)                         \
-    {                                                                                              \
-        union {                                                                                    \
-            struct type value;                                                                     \
-            word_type word;                                                                        \
-        } both = {.value = value};                                                                 \
-        NS_PUT(conn, member, both.word);                                                           \
-    }
-
-NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
-NS_WORD_MEMBER(ns_cork, ns_conn_cork, uint64_t, cork)
-NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
-NS_WORD_MEMBER(ns_whole, ns_conn_whole, uint8_t, whole)
 
 /* The TCP_NODELAY that the kernel should have under the connection's rule. */
 static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 {
     return ns_send_modes[NS_GET(conn, send)].nodelay || NS_GET(conn, app_nodelay);
-}
-
-/* What is pending on a connection. */
-enum { NS_PENDING_PUSH = 1, NS_PENDING_ACK = 2, NS_PENDING_ALL = 3 };
-
-static inline unsigned ns_conn_pending(struct ns_conn *conn)
-{
-    unsigned kinds = 0;
-    if (NS_GET(conn, joins) || atomic_load(&conn->held_until))
-        kinds = NS_PENDING_PUSH;
-    if (ns_ack_is_pending(ns_conn_ack(conn)))
-        kinds |= NS_PENDING_ACK;
-    return kinds;
 }
 
 /* A new object with one reference, NS_CONN_ALONE and otherwise zero. NULL if there is no memory. */

@@ -36,14 +36,13 @@ void ns_delack_bound(int fd, struct ns_conn *conn)
     atomic_store_explicit(&delack_default, unlimited, memory_order_relaxed);
 }
 
-bool ns_delack_is_bound(int fd, struct ns_conn *conn)
+void ns_delack_found(int fd, struct ns_conn *conn)
 {
     int limit = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);
     if (limit == NS_DELACK_US)
         NS_PUT(conn, delack, NS_DELACK_OURS);
     else if (limit > 0 && limit != ns_delack_of_fresh())
         NS_PUT(conn, delack, NS_DELACK_THEIRS);
-    return limit == NS_DELACK_US;
 }
 
 int ns_delack_of_fresh(void)

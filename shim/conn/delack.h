@@ -16,8 +16,8 @@ enum {
 /* Set the limit, unless the socket has one. */
 void ns_delack_bound(int fd, struct ns_conn *conn);
 
-/* Does a socket that came from outside have the library's limit? Notes in conn whose it has. */
-bool ns_delack_is_bound(int fd, struct ns_conn *conn);
+/* The socket came from outside: a limit that is neither the kernel's nor the library's stays. */
+void ns_delack_found(int fd, struct ns_conn *conn);
 
 /* Remove the library's limit. */
 void ns_delack_unbound(int fd, struct ns_conn *conn);

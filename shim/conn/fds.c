@@ -56,7 +56,7 @@ static void drop(struct ns_conn *said)
     if (!ns_fd_is_conn(said))
         return;
     /* Lists of pending work are by number; under this one it cannot be found any more. */
-    atomic_store(&said->listed_by, 0);
+    NS_PUT(said, listed, 0);
     ns_conn_drop(said);
 }
 
@@ -90,7 +90,7 @@ void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void
         struct ns_conn *conn = ns_fd_conn((int)number);
         if (!chunk_of(number))
             number |= NS_FD_CHUNK - 1; /* skip a chunk that was never used */
-        else if (conn && ns_conn_is_ours(conn))
+        else if (conn && ns_conn_is_tracked(conn))
             visit((int)number, conn, context);
     }
 }
@@ -118,8 +118,7 @@ void ns_fd_refresh(int fd, struct ns_conn *conn)
         return;
     NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
     if (!ns_process_is_disabled() && ns_kernel_ask(fd).tcp)
-        /* This kernel rejects held writes: from now on plain ones are made. */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+        NS_PUT(conn, no_batch, NS_NO_PUSH); /* this kernel lacks the option */
     else
         ns_fd_set(fd, NS_FD_UNKNOWN);
 }

@@ -9,7 +9,7 @@
 
 /* Table entries for descriptors that are not TCP sockets. */
 #define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; zero, as untouched memory is */
-#define NS_FD_FILE ((struct ns_conn *)1)    /* a regular file; its reads never wait */
+#define NS_FD_FILE ((struct ns_conn *)1)    /* no socket and no pipe: nobody answers there */
 #define NS_FD_OTHER ((struct ns_conn *)2)   /* anything else */
 
 enum {
@@ -72,7 +72,7 @@ static inline bool ns_fd_any(void)
     return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
 }
 
-/* Is fd a regular file, whose reads never wait? Asks the kernel until the answer is yes. */
+/* Is fd neither a socket nor a pipe? Asks the kernel until the answer is yes. */
 bool ns_fd_is_file(int fd);
 
 /* Is fd known to be one? Never asks the kernel. */

@@ -52,12 +52,6 @@ int ns_kernel_set(int fd, int level, int option, int value)
     return result;
 }
 
-bool ns_kernel_is_still_tcp(int fd)
-{
-    int protocol = ns_kernel_get(fd, SOL_SOCKET, SO_PROTOCOL);
-    return protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP;
-}
-
 /* The file type of fd (S_IFMT); 0 if fd is not open. */
 static mode_t format_of(int fd)
 {
@@ -74,9 +68,13 @@ bool ns_kernel_is_socket(int fd)
     return format_of(fd) == S_IFSOCK;
 }
 
+/* Asks no file system and no driver, which could wait (FUSE, NFS) or take an event (mountinfo). */
 bool ns_kernel_is_file(int fd)
 {
-    return format_of(fd) == S_IFREG;
+    int saved = errno;
+    bool pipe = NS_REAL(fcntl)(fd, F_GETPIPE_SZ) >= 0;
+    errno = saved;
+    return !pipe && ns_kernel_get(fd, SOL_SOCKET, SO_DOMAIN) == -ENOTSOCK;
 }
 
 struct ns_kernel_kind ns_kernel_ask(int fd)
@@ -127,18 +125,4 @@ bool ns_kernel_can_read(const void *address)
         NS_SYSTEM(SYS_rt_sigprocmask, -1l, address, NULL, (long)SET_SIZE) == 0 || errno != EFAULT;
     errno = saved;
     return can;
-}
-
-int ns_kernel_would_be(int like, int level, int option, int value, int *answer)
-{
-    int domain = ns_kernel_get(like, SOL_SOCKET, SO_DOMAIN);
-    int saved = errno;
-    int fd = ns_system_high(NS_REAL(socket)(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    int result = fd < 0 ? 1 : ns_kernel_set(fd, level, option, value);
-    if (result == 0)
-        *answer = ns_kernel_get(fd, level, option);
-    if (fd >= 0)
-        NS_SYSTEM(SYS_close, fd);
-    errno = saved;
-    return result;
 }

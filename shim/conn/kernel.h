@@ -9,10 +9,7 @@
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
 bool ns_kernel_is_tcp(int domain, int type, int protocol);
 
-/* Is fd a TCP or MPTCP socket? One system call. */
-bool ns_kernel_is_still_tcp(int fd);
-
-/* Is fd a regular file? */
+/* Is fd neither a socket nor a pipe? Its reads and writes do not wait for another program. */
 bool ns_kernel_is_file(int fd);
 
 struct ns_kernel_kind {
@@ -43,10 +40,5 @@ bool ns_kernel_has_ulp(int fd);
 
 /* Set an integer option. 0 or -errno. */
 int ns_kernel_set(int fd, int level, int option, int value);
-
-/* Try setsockopt(value) on a new socket of the same domain as like. Returns its 0 or -errno, or 1
- * if no socket could be made. *answer is then what getsockopt returns: the kernel doubles and
- * limits some values. The socket is closed; its descriptor is never below 3. */
-int ns_kernel_would_be(int like, int level, int option, int value, int *answer);
 
 #endif

@@ -26,7 +26,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
 }
 
 #define NS_CALL(...)
-#define NS_WRITE(type, name, parameters, arguments, fd, flags, bytes, failure)                     \
+#define NS_WRITE(type, name, parameters, arguments, fd, flags, size, bytes, failure)               \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         struct ns_observed *conn = ns_descriptor_conn(fd);                                         \

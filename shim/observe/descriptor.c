@@ -51,7 +51,7 @@ static struct ns_observed *first_use(int fd, uint64_t cookie)
 {
     bool full = false;
     if (NS_GET(&sockets[fd], kind) == UNASKED)
-        NS_PUT(&sockets[fd], kind, ns_kernel_is_still_tcp(fd) ? CONNECTION : OTHER);
+        NS_PUT(&sockets[fd], kind, ns_kernel_ask(fd).tcp ? CONNECTION : OTHER);
     if (NS_GET(&sockets[fd], kind) == OTHER)
         return NULL;
     struct ns_observed *conn = ns_recorder_find(cookie);

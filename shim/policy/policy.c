@@ -24,7 +24,8 @@ const struct ns_policy *ns_policy_builtin(void)
 }
 
 const struct ns_send_mode ns_send_modes[NS_SEND_COUNT] = {
-#define NS_SEND_MODE(id, word, nodelay, holds, effect) {word, nodelay, holds},
+#define NS_SEND_MODE(id, word, nodelay, option, hold, push, from, effect)                          \
+    {word, nodelay, option, hold, push, from},
 #include "policy/modes.def"
 #undef NS_SEND_MODE
 };

@@ -7,12 +7,13 @@
 #include "base/arena.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum ns_send {
-#define NS_SEND_MODE(id, word, nodelay, holds, effect) NS_SEND_##id,
+#define NS_SEND_MODE(id, ...) NS_SEND_##id,
 #include "policy/modes.def"
 #undef NS_SEND_MODE
     NS_SEND_COUNT,
@@ -85,14 +86,15 @@ struct ns_rule {
 /* A way of sending: see modes.def. */
 struct ns_send_mode {
     const char *word;
-    bool nodelay, holds;
+    bool nodelay;
+    uint8_t option, hold, push, from;
 };
 extern const struct ns_send_mode ns_send_modes[NS_SEND_COUNT];
 
-/* Does the rule hold bytes back? */
-static inline bool ns_rule_holds(const struct ns_rule *rule)
+/* Does the mode hold bursts with TCP_CORK? Only then max_delay_us matters. */
+static inline bool ns_send_corks(enum ns_send send)
 {
-    return ns_send_modes[rule->send].holds;
+    return ns_send_modes[send].option == TCP_CORK;
 }
 
 struct ns_policy {

@@ -37,9 +37,9 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
 
 static void warn_delay(const struct listener *to, const struct ns_rule *rule)
 {
-    if (!ns_rule_holds(rule) && rule->has_max_delay)
+    if (!ns_send_corks(rule->send) && rule->has_max_delay)
         warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
-    if (ns_rule_holds(rule) && rule->max_delay_us > DELAYED_ACK_US)
+    if (ns_send_corks(rule->send) && rule->max_delay_us > DELAYED_ACK_US)
         warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
 }
 

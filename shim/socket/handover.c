@@ -11,7 +11,7 @@
 #include "socket/socket.h"
 #include "socket/rewrite.h"
 #include "traffic/push.h"
-#include "traffic/flush.h"
+#include "traffic/pending.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -21,9 +21,8 @@
  * came from another process or was restored. */
 static bool is_own_listener(const struct ns_conn *conn)
 {
-    return NS_GET(conn, kind) == NS_CONN_LISTENER &&
-           !(NS_GET(conn, origin) & NS_LISTENER_ADOPTED) &&
-           NS_GET(conn, whole) == atomic_load(&ns_process_generation);
+    return NS_GET(conn, kind) == NS_CONN_LISTENER && !(NS_GET(conn, flags) & NS_LISTENER_ADOPTED) &&
+           NS_GET(conn, waitall) == atomic_load(&ns_process_generation);
 }
 
 /* Set the options of this process's listener to the application's values, since the library's would
@@ -34,7 +33,7 @@ static void restore_listener(int fd, struct ns_conn *conn)
         return;
     NS_DEBUG(fd,
              "listener given back as the program has it; what it accepts is treated one by one");
-    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_LISTENER_ADOPTED);
+    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_LISTENER_ADOPTED);
     if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
         ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
         NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
@@ -42,30 +41,29 @@ static void restore_listener(int fd, struct ns_conn *conn)
 }
 
 /* The ACKs of waits that will not be seen are limited, too. */
-static void push_and_mark(int fd, struct ns_conn *conn)
+static void push_and_limit(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
-    if (NS_GET(conn, kind) != NS_CONN_RULED)
+    if (NS_GET(conn, kind) != NS_CONN_MANAGED)
         return;
     ns_enforce_nodelay(fd, conn);
-    ns_socket_mark_as_ours(fd, conn);
+    ns_socket_limit_acks(fd, conn);
 }
 
 void ns_handover_unseen(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || !ns_conn_is_ours(conn) || ns_process_is_disabled() || ns_has_other_fds())
+    if (!conn || !ns_conn_is_tracked(conn) || ns_process_is_disabled() || ns_has_other_fds())
         return;
     conn = ns_socket_use(fd, false);
     if (!conn)
         return;
-    NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held "
-                 "or joined");
+    NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
     restore_listener(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
-    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    push_and_mark(fd, conn);
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    push_and_limit(fd, conn);
 }
 
 /* Another program may get this socket. */
@@ -76,14 +74,14 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *context)
     if (flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);
     NS_DEBUG(fd, "may be handed on to another program");
-    push_and_mark(fd, conn);
+    push_and_limit(fd, conn);
 }
 
 static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    push_and_mark(fd, conn);
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    push_and_limit(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_socket_expect_unseen(fd, conn);
 }
@@ -106,13 +104,12 @@ void ns_handover_begins(bool replaced)
     errno = saved;
 }
 
-static void disable_one(int fd, struct ns_conn *conn, void *context)
+/* From now on the socket is left alone. Its options become the program's own. */
+static void leave_alone(int fd, struct ns_conn *conn)
 {
-    ns_socket_use(fd, false); /* tells whose TCP_NODELAY is set, if it came from outside */
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
-    (void)context;
     restore_listener(fd, conn);
-    if (!listens && NS_GET(conn, kind) != NS_CONN_RULED)
+    if (!listens && NS_GET(conn, kind) != NS_CONN_MANAGED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
@@ -122,6 +119,24 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
     }
     NS_PUT(conn, rule, NULL);
     NS_PUT(conn, ack_state, 0);
+}
+
+static void disable_one(int fd, struct ns_conn *conn, void *context)
+{
+    (void)context;
+    ns_socket_use(fd, false);
+    leave_alone(fd, conn);
+}
+
+void ns_handover_passed(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (!conn || !ns_conn_is_tracked(conn) || ns_process_is_disabled() || ns_has_other_fds())
+        return;
+    NS_DEBUG(fd, "passed to another process: from now on it is left alone here");
+    ns_push(fd, conn);
+    ns_rewrite_apply(fd, conn, NULL);
+    leave_alone(fd, conn);
 }
 
 /* In a forked process connections keep their options: its parent may use the same sockets. */
@@ -156,7 +171,7 @@ void ns_handover_duplicated(int from, int to)
     ns_push(from, conn);
     if (!ns_fd_set(to, conn)) /* beyond the table: writes there are not seen */
         ns_handover_unseen(from);
-    else if (to <= STDERR_FILENO && ns_conn_is_ours(conn)) /* stdio */
+    else if (to <= STDERR_FILENO && ns_conn_is_tracked(conn)) /* stdio */
         ns_handover_unseen(to);
 }
 
@@ -169,6 +184,6 @@ void ns_handover_started_with(int fd)
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (kind.connected || kind.listens)
         conn = ns_socket_use(fd, false);
-    if (conn && NS_GET(conn, kind) == NS_CONN_RULED)
+    if (conn && NS_GET(conn, kind) == NS_CONN_MANAGED)
         ns_handover_unseen(fd);
 }

@@ -15,10 +15,14 @@ void ns_handover_duplicated(int from, int to);
 void ns_handover_started_with(int fd);
 
 /* fd will be written to unseen (by stdio or another process): pushes, sets now what would be set
- * later, and never holds or joins there again. */
+ * later, and holds nothing there again. */
 void ns_handover_unseen(int fd);
 
-/* The same for every connection of the process, also for later ones (io_uring). */
+/* After fd was sent to another process in a message, whose library treats it as the program left
+ * it. */
+void ns_handover_passed(int fd);
+
+/* The same as ns_handover_unseen for every connection, also for later ones (io_uring). */
 void ns_handover_all_unseen(void);
 
 /* Before a fork or an exec: pushes what any thread holds, and sets options that wait for a rule.

@@ -27,14 +27,14 @@ static void uncorked(int fd, struct ns_conn *conn)
 {
     bool bytes = NS_GET(conn, app_corks) & NS_CORKS_BYTES;
     NS_PUT(conn, app_corks, 0);
-    if (NS_GET(conn, kind) != NS_CONN_RULED || !bytes)
+    if (NS_GET(conn, kind) != NS_CONN_MANAGED || !bytes)
         return;
     ns_push_carries_ack(conn);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
-        ns_join_mark(fd, conn);
-    else if (NS_GET(conn, wrote))
+        ns_hold_mark(fd, conn);
+    else if (NS_GET(conn, in_flight))
         ns_enforce_nodelay(fd, conn);
-    NS_PUT(conn, wrote, 1);
+    NS_PUT(conn, in_flight, 1);
 }
 
 /* TCP_QUICKACK of the application: it chooses the kernel's mode for now (tcp(7)). */
@@ -51,19 +51,16 @@ static void note_quickack(struct ns_conn *conn, int value)
  * algorithm stays on for its next message, until a wait. */
 static void note_nodelay(int fd, struct ns_conn *conn, bool on)
 {
-    bool flushed = !on && NS_GET(conn, app_nodelay) && NS_GET(conn, wrote);
-    bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE && NS_GET(conn, kind) == NS_CONN_RULED;
+    bool flushed = !on && NS_GET(conn, app_nodelay) && NS_GET(conn, in_flight);
+    bool nagle = ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
     NS_PUT(conn, app_nodelay, on);
     NS_PUT(conn, kernel_nodelay, on);
-    if (adaptive && (flushed || NS_GET(conn, joins))) {
-        struct ns_burst burst = ns_conn_burst(conn);
-        ns_burst_begin(&burst);
-        ns_conn_burst_put(conn, burst);
-    }
-    if (on)
-        NS_PUT(conn, joins, 0); /* the joined bytes have left */
-    else if (adaptive && flushed && !NS_GET(conn, immediate) && !NS_GET(conn, app_corks))
-        ns_join_mark(fd, conn);
+    NS_PUT(conn, writer, 0);
+    if (on && nagle)
+        NS_PUT(conn, held, 0); /* what was held has left */
+    else if (flushed && nagle && NS_GET(conn, kind) == NS_CONN_MANAGED && !NS_GET(conn, no_batch) &&
+             !NS_GET(conn, app_corks))
+        ns_hold_mark(fd, conn);
 }
 
 /* After the kernel has accepted the application's value. */
@@ -73,9 +70,9 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case TCP_NODELAY:
         note_nodelay(fd, conn, value != 0);
         ns_socket_changed();
-        if (NS_GET(conn, kind) != NS_CONN_LISTENER && NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN)
-            ns_socket_mark_as_ours(fd, conn);
-        if (NS_GET(conn, kind) != NS_CONN_RULED || NS_GET(conn, immediate))
+        if (NS_GET(conn, kind) != NS_CONN_LISTENER && NS_GET(conn, no_batch) & NS_UNSEEN)
+            ns_socket_limit_acks(fd, conn);
+        if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, no_batch))
             ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */
         break;
     case TCP_CORK:
@@ -93,7 +90,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+        NS_PUT(conn, no_batch, NS_NO_PUSH);
         break;
     default:
         break;
@@ -137,6 +134,10 @@ static bool answer_of(const struct ns_conn *conn, int level, int option, int *an
         *answer = NS_GET(conn, app_nodelay);
         return true;
     }
+    if (level == IPPROTO_TCP && option == TCP_CORK && NS_GET(conn, held)) {
+        *answer = NS_GET(conn, app_corks) & NS_CORKS_OPTION;
+        return true;
+    }
     if (level == IPPROTO_TCP && option == NS_DELACK_OPTION) {
         /* Set by the library in this process, or in a forked child. */
         int delack = NS_GET(conn, delack);
@@ -164,8 +165,8 @@ void ns_option_answer(const struct ns_conn *conn, int level, int option, void *v
 int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
 {
     int result = NS_REAL(getsockopt)(fd, level, option, value, len);
-    /* A child of vfork gives no socket its rule: only what another process has set is hidden. */
-    if (result == 0 && (NS_GET(conn, kind) != NS_CONN_ASK || ns_delack_is_bound(fd, conn)))
+    /* A child of vfork gives no socket its rule. */
+    if (result == 0 && NS_GET(conn, kind) != NS_CONN_ASK)
         ns_option_answer(conn, level, option, value, len);
     return result;
 }

@@ -24,15 +24,10 @@ void ns_socket_open(const struct ns_ruleset *ruleset)
     ns_rewrite_open(ruleset);
 }
 
-void ns_socket_mark_as_ours(int fd, struct ns_conn *conn)
+void ns_socket_limit_acks(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, app_nodelay)) {
-        if (!NS_GET(conn, delack))
-            ns_delack_is_bound(fd, conn); /* by a forked child */
-        ns_delack_unbound(fd, conn);
-    } else if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT) {
+    if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
         ns_delack_bound(fd, conn);
-    }
 }
 
 void ns_socket_changed(void)
@@ -52,7 +47,7 @@ bool ns_socket_all_unseen(void)
 
 static void count(struct ns_conn *conn, const struct ns_rule *rule)
 {
-    if (NS_GET(conn, origin) & NS_EXPECTED)
+    if (NS_GET(conn, flags) & NS_EXPECTED)
         return;
     NS_COUNT(sockets);
     ns_status_took(rule);
@@ -68,11 +63,11 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
         return;
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
-    NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
     ns_enforce_nodelay(fd, conn);
-    ns_socket_mark_as_ours(fd, conn);
+    ns_socket_limit_acks(fd, conn);
     count(conn, rule);
-    NS_PUT(conn, origin, NS_GET(conn, origin) | NS_EXPECTED);
+    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
 }
 
 /* No rule matches this socket. */
@@ -82,7 +77,7 @@ static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
     NS_PUT(conn, ack, NS_ACK_APP);
     ns_enforce_nodelay(fd, conn); /* it may have inherited the option from a listener */
     ns_delack_unbound(fd, conn);
-    if (kind == NS_CONN_RULED)
+    if (kind == NS_CONN_MANAGED)
         NS_COUNT(left_alone);
     ns_report_left_alone(fd, kind == NS_CONN_LISTENER);
     NS_PUT(conn, kind, kind == NS_CONN_LISTENER ? NS_CONN_LISTENER : NS_CONN_ALONE);
@@ -93,11 +88,11 @@ static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
  * that it will accept. */
 static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum ns_conn_kind kind)
 {
-    uint8_t origin = NS_GET(conn, origin);
+    uint8_t flags = NS_GET(conn, flags);
     bool listens = kind == NS_CONN_LISTENER;
     /* On a listener only what all of its connections get is set, and nothing if the listener came
      * from another process, since it would stay set there. */
-    bool partly = listens && (!(origin & NS_LISTENER_SETTLED) || origin & NS_LISTENER_ADOPTED);
+    bool partly = listens && (!(flags & NS_LISTENER_SETTLED) || flags & NS_LISTENER_ADOPTED);
     ns_rewrite_apply(fd, conn, partly ? NULL : rule);
     if (!rule) {
         leave_alone(fd, conn, kind);
@@ -106,18 +101,19 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     NS_PUT(conn, rule, rule);
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
+    ns_push_set_pause(conn, rule);
     if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
-        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
+        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_WAS_LATE);
     if (atomic_load(&unseen))
-        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_UNSEEN);
-    if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, immediate))
+        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, no_batch))
         ns_enforce_nodelay(fd, conn);
     if (listens || !NS_GET(conn, kernel_nodelay))
         ns_socket_changed();
     if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
         ns_delack_bound(fd, conn);
     else if (!listens && atomic_load(&unseen)) /* its reads will not be seen either */
-        ns_socket_mark_as_ours(fd, conn);
+        ns_socket_limit_acks(fd, conn);
     count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
     NS_PUT(conn, kind, (uint8_t)kind);
@@ -143,17 +139,16 @@ void ns_socket_created(int fd, int domain, int type, int protocol)
 
 void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
-    /* The limit of delayed ACKs says whether the library has set TCP_NODELAY, and connect() with
-     * AF_UNSPEC removes it (tcp_disconnect, net/ipv4/tcp.c). So the rule is chosen before that, and
-     * the limit is set again when it next matters. */
+    /* connect() with AF_UNSPEC removes the limit of delayed ACKs (tcp_disconnect, net/ipv4/tcp.c):
+     * it is set again when it next matters. */
     struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, false);
     if (!conn)
         return;
     uint8_t kind = NS_GET(conn, kind);
-    if (kind == NS_CONN_RULED && NS_GET(conn, delack) == NS_DELACK_OURS)
+    if (kind == NS_CONN_MANAGED && NS_GET(conn, delack) == NS_DELACK_OURS)
         NS_PUT(conn, delack, NS_DELACK_UNASKED);
     /* After a failed connect a socket may be connected to another address. */
-    bool again = kind == NS_CONN_RULED && rules->needs_remote &&
+    bool again = kind == NS_CONN_MANAGED && rules->needs_remote &&
                  NS_GET(conn, role) == NS_ROLE_CLIENT && !ns_kernel_remote(fd).known;
     if (kind != NS_CONN_FRESH && !again)
         return;
@@ -174,7 +169,7 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     }
     NS_DEBUG(fd, "about to connect");
     NS_PUT(conn, role, NS_ROLE_CLIENT);
-    apply(fd, conn, ns_match_socket(rules, &facts), NS_CONN_RULED);
+    apply(fd, conn, ns_match_socket(rules, &facts), NS_CONN_MANAGED);
 }
 
 static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
@@ -187,9 +182,9 @@ static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
     NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
-    NS_PUT(conn, whole, atomic_load(&ns_process_generation));
-    uint8_t counted = NS_GET(conn, origin) & (NS_COUNTED | NS_EXPECTED);
-    NS_PUT(conn, origin, counted | adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    NS_PUT(conn, waitall, atomic_load(&ns_process_generation));
+    uint8_t counted = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED);
+    NS_PUT(conn, flags, counted | adopted | (settled ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }
 
@@ -212,7 +207,7 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
  * or, if it is not a TCP socket, one of the values of fds.h. */
-static struct ns_conn *found(int fd, uint8_t origin)
+static struct ns_conn *found(int fd)
 {
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (!kind.tcp)
@@ -222,7 +217,6 @@ static struct ns_conn *found(int fd, uint8_t origin)
         return NS_FD_UNKNOWN;
     NS_DEBUG(fd, "TCP socket that came from outside; its rule comes with its first use");
     NS_PUT(conn, nonblock, kind.nonblock);
-    NS_PUT(conn, origin, origin);
     NS_PUT(conn, kind, NS_CONN_ASK);
     return conn;
 }
@@ -235,9 +229,9 @@ void ns_socket_arrived(int fd, bool handed_on)
     if (ns_process_is_disabled())
         ns_fd_set(fd, NS_FD_UNKNOWN);
     else if (handed_on)
-        ns_fd_set(fd, found(fd, NS_HANDED_ON));
+        ns_fd_set(fd, found(fd));
     else /* made or duplicated without the library's knowledge */
-        ns_fd_fill(fd, found(fd, 0));
+        ns_fd_fill(fd, found(fd));
 }
 
 /* Choose the rule of a socket that came from outside. */
@@ -249,24 +243,21 @@ static void choose(int fd, struct ns_conn *conn)
         return;
     }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY) > 0;
-    /* Has the library set the option? It may have done so before the socket was connected unseen.
-     * If the socket was handed on, or accepted unseen from a listener, the limit shows it: see
-     * ns_socket_mark_as_ours. */
-    bool marked = NS_GET(conn, origin) & NS_HANDED_ON || atomic_load(&unseen);
-    bool bound = ns_delack_is_bound(fd, conn);
-    bool ours = !NS_GET(conn, app_nodelay) && (NS_GET(conn, kernel_nodelay) || (marked && bound));
-    NS_DEBUG(fd, ours ? "first used; another shim has set TCP_NODELAY" : "first used");
-    NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && !ours));
+    /* The library may have set it before the socket was connected unseen. */
+    bool own = NS_GET(conn, app_nodelay) || !NS_GET(conn, kernel_nodelay);
+    NS_DEBUG(fd, "first used");
+    NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && own));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     NS_PUT(conn, lowat, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
-    if (ns_kernel_has_ulp(fd)) /* kTLS: MSG_MORE would leave a record open */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
-    NS_PUT(conn, wrote, 1); /* it may have */
+    ns_delack_found(fd, conn);
+    if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
+        NS_PUT(conn, no_batch, NS_NO_PUSH);
+    NS_PUT(conn, in_flight, 1); /* it may have */
     ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1});
     if (kind.listens)
         listening(fd, conn, NS_LISTENER_ADOPTED);
     else if (kind.connected)
-        apply(fd, conn, rule_of_connection(fd, conn), NS_CONN_RULED);
+        apply(fd, conn, rule_of_connection(fd, conn), NS_CONN_MANAGED);
     else /* its rule comes with connect() */
         NS_PUT(conn, kind, NS_CONN_FRESH);
 }
@@ -276,15 +267,15 @@ struct ns_conn *ns_socket_use(int fd, bool sockets_only)
     if (sockets_only)
         ns_socket_arrived(fd, false);
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || !ns_conn_is_ours(conn))
+    if (!conn || !ns_conn_is_tracked(conn))
         return NULL;
     /* With another descriptor table fd is most likely the same socket, but that is not certain. */
     if (NS_GET(conn, kind) == NS_CONN_ASK && !ns_has_other_fds())
         choose(fd, conn);
-    return ns_conn_is_ours(conn) ? conn : NULL;
+    return ns_conn_is_tracked(conn) ? conn : NULL;
 }
 
-struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only)
+struct ns_conn *ns_socket_managed_slowly(int fd, bool sockets_only)
 {
     struct ns_conn *conn = ns_socket_use(fd, sockets_only);
     if (conn && NS_GET(conn, kind) == NS_CONN_FRESH && !ns_has_other_fds() &&
@@ -294,7 +285,7 @@ struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only)
         NS_PUT(conn, kind, NS_CONN_ASK);
         conn = ns_socket_use(fd, false);
     }
-    return conn && NS_GET(conn, kind) == NS_CONN_RULED ? conn : NULL;
+    return conn && NS_GET(conn, kind) == NS_CONN_MANAGED ? conn : NULL;
 }
 
 void ns_socket_accepted(int listener, int fd, int flags)
@@ -318,13 +309,13 @@ void ns_socket_accepted(int listener, int fd, int flags)
     NS_PUT(conn, lowat, NS_GET(from, lowat));
     ns_rewrite_inherit(conn, from);
     if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
-        NS_PUT(conn, kind, NS_CONN_RULED);
+        NS_PUT(conn, kind, NS_CONN_MANAGED);
         return;
     }
     apply(fd, conn,
-          NS_GET(from, origin) & NS_LISTENER_SETTLED ? NS_GET(from, rule)
-                                                     : rule_of_connection(fd, conn),
-          NS_CONN_RULED);
+          NS_GET(from, flags) & NS_LISTENER_SETTLED ? NS_GET(from, rule)
+                                                    : rule_of_connection(fd, conn),
+          NS_CONN_MANAGED);
 }
 
 void ns_socket_closing(int fd)
@@ -342,7 +333,7 @@ void ns_socket_closing(int fd)
      * duplicate, a child or a thread inside a read may keep the socket open. And a close with
      * unread data is a reset (RFC 2525, 2.17), which drops unsent bytes. */
     ns_push(fd, conn);
-    if (NS_GET(conn, references) > 1 && ns_conn_pending(conn))
+    if (NS_GET(conn, references) > 1 && ns_conn_is_pending(conn))
         ns_acknowledge(fd, conn); /* it is on no list of the other descriptors */
     ns_conn_drop(conn);
 }

@@ -36,9 +36,8 @@ void ns_socket_closing(int fd);
 /* The same for the descriptors low to high, both included. */
 void ns_socket_closing_range(unsigned low, unsigned high);
 
-/* Limit the delayed ACK of a connection whose TCP_NODELAY the library has set, and of no other. The
- * limit shows a process that receives the connection that the option is not the program's own. */
-void ns_socket_mark_as_ours(int fd, struct ns_conn *conn);
+/* Limit the delayed ACK of a connection whose reads or waits the library may not see. */
+void ns_socket_limit_acks(int fd, struct ns_conn *conn);
 
 /* Some socket has to be changed before another program may get it: the program itself has set
  * TCP_NODELAY, for example. */
@@ -47,7 +46,7 @@ void ns_socket_changed(void);
 /* Was ns_socket_changed called since the last call of this function? */
 bool ns_socket_take_changed(void);
 
-/* From now on bytes are neither held nor joined on new connections, since something may write to
+/* From now on nothing is held on new connections, since something may write to
  * them unseen. Existing connections are changed by the caller. Returns whether this was already the
  * case. */
 bool ns_socket_all_unseen(void);
@@ -61,21 +60,21 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
  * is not in the table is looked up in the kernel. */
 struct ns_conn *ns_socket_use(int fd, bool sockets_only);
 
-/* The part of ns_socket_ruled that needs more than a table lookup. */
-struct ns_conn *ns_socket_ruled_slowly(int fd, bool sockets_only);
+/* The part of ns_socket_managed that needs more than a table lookup. */
+struct ns_conn *ns_socket_managed_slowly(int fd, bool sockets_only);
 
-/* The connection of fd if a rule governs it, otherwise NULL. sockets_only: see ns_socket_use. */
-static inline struct ns_conn *ns_socket_ruled(int fd, bool sockets_only)
+/* The connection of fd if a rule applies to it, otherwise NULL. sockets_only: see ns_socket_use. */
+static inline struct ns_conn *ns_socket_managed(int fd, bool sockets_only)
 {
     if (!ns_fd_is_open(fd))
         return NULL;
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (!ns_fd_is_conn(conn))
-        return conn == NS_FD_UNKNOWN && sockets_only ? ns_socket_ruled_slowly(fd, true) : NULL;
+        return conn == NS_FD_UNKNOWN && sockets_only ? ns_socket_managed_slowly(fd, true) : NULL;
     uint8_t kind = NS_GET(conn, kind);
-    if (__builtin_expect(kind == NS_CONN_RULED, 1))
+    if (__builtin_expect(kind == NS_CONN_MANAGED, 1))
         return conn;
-    return kind <= NS_CONN_ALONE ? NULL : ns_socket_ruled_slowly(fd, sockets_only);
+    return kind <= NS_CONN_ALONE ? NULL : ns_socket_managed_slowly(fd, sockets_only);
 }
 
 #endif

@@ -5,8 +5,8 @@
 #include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
+#include "traffic/pending.h"
 #include "traffic/push.h"
-#include "traffic/flush.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -16,23 +16,21 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
     if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return NS_READ_PLAIN; /* does not wait; a poll that follows does */
-    ns_epoch_ends();
-    /* The answer to held bytes cannot have arrived. */
-    if (NS_GET(conn, joins) || NS_GET(conn, held_until))
-        ns_push(fd, conn);
+    ns_thread.waits++;
+    ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     /* A probe would make the reads short that follow. */
     if (__builtin_expect(flags & MSG_WAITALL, 0)) {
         ns_flush_pending();
-        if (ns_whole_begins(ns_conn_whole(conn)))
+        if (ns_whole_begins(ns_conn_waitall(conn)))
             ns_acknowledge_from_now_on(fd, conn, false);
-        ns_thread.whole_at = (uint16_t)ns_push_tick();
+        ns_thread.waitall_at = (uint16_t)ns_push_tick();
         return NS_READ_PLAIN;
     }
     if (__builtin_expect(NS_GET(conn, lowat), 0)) {
         ns_flush_pending();
         return NS_READ_PLAIN;
     }
-    return ns_pending_any() && ns_pending_kinds() ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
+    return ns_pending_any() && ns_pending_beside(NULL) ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
 }
 
 /* Lists fd if state says that an ACK is pending. */
@@ -51,58 +49,53 @@ static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
  * parts; from then on the time between such reads decides. */
 static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 {
-    uint8_t origin = NS_GET(conn, origin);
+    uint8_t flags = NS_GET(conn, flags);
     if (state.seen)
-        origin |= NS_WAITS_UNSEEN;
-    else if (!(origin & NS_READS_AGAIN))
-        origin |= NS_READS_AGAIN;
+        flags |= NS_WAITS_UNSEEN;
+    else if (!(flags & NS_READS_AGAIN))
+        flags |= NS_READS_AGAIN;
     else if (ns_ack_was_missed(state, ns_push_tick()))
-        origin |= NS_WAITS_UNSEEN;
-    NS_PUT(conn, origin, origin);
+        flags |= NS_WAITS_UNSEEN;
+    NS_PUT(conn, flags, flags);
 }
 
 /* Does the program wait unseen after reads that took data, so that no later call sends the ACK? */
-static bool waits_after_read(uint8_t origin)
+static bool waits_after_read(const struct ns_conn *conn)
 {
     const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
-    return __builtin_expect((origin & both) == both, 0);
+    return __builtin_expect((NS_GET(conn, flags) & both) == both, 0);
 }
 
 /* The application has read data. */
 static void took(int fd, struct ns_conn *conn, int flags)
 {
-    NS_PUT(conn, heard, 1);
-    NS_PUT(conn, burst_epoch, 0); /* the next write begins a new burst */
-    if (NS_GET(conn, joins))
-        ns_push(fd, conn);
+    NS_PUT(conn, writer, 0); /* the next write begins a new burst */
+    ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
-    if (__builtin_expect(!ns_thread.token, 0)) /* from now on its waits are counted */
+    if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();
     struct ns_ack_state state = ns_conn_ack(conn);
     /* ns_in_begin has ended the interactive mode where ns_whole_begins. */
     if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
-        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_whole(conn)))) {
-        struct ns_whole whole = ns_conn_whole(conn);
-        ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.whole_at));
-        ns_conn_whole_put(conn, whole);
+        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_waitall(conn)))) {
+        struct ns_whole whole = ns_conn_waitall(conn);
+        ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.waitall_at));
+        ns_conn_waitall_put(conn, whole);
     }
-    if (__builtin_expect(state.pending && state.epoch == (ns_thread.epoch & 7), 0))
+    if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(conn, state);
-    uint8_t origin = NS_GET(conn, origin);
-    /* Where liburing reads, it also writes, and that is seen. */
-    bool unseen = (NS_GET(conn, immediate) & NS_IMMEDIATE_UNSEEN && !(origin & NS_RING_READS)) ||
-                  ns_process_is_child();
+    bool unseen = NS_GET(conn, no_batch) & NS_UNSEEN || ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    ns_ack_read(&state, ns_thread.epoch, state.interactive ? ns_push_tick() : 0);
+    ns_ack_read(&state, ns_thread.waits, state.interactive ? ns_push_tick() : 0);
     ns_conn_ack_put(conn, state);
     if (ns_ack_is_skipped(state)) /* the kernel's own delay applies again */
         ns_delack_unbound(fd, conn);
     list_ack(fd, conn, state);
-    if (waits_after_read(origin) && ns_ack_is_pending(state)) {
-        ns_epoch_ends();
+    if (waits_after_read(conn) && ns_ack_is_pending(state)) {
+        ns_thread.waits++;
         ns_flush_pending();
     }
 }
@@ -114,25 +107,27 @@ void ns_in_took_unseen(int fd, struct ns_conn *conn)
 
 void ns_in_nothing(int fd, struct ns_conn *conn)
 {
-    /* The application has tried to read the answer to bytes that are held here. A stream also tries
-     * to read now and then, so joined bytes are pushed only at a second try without a write in
-     * between. */
-    bool waits = ns_probe_begins();
-    if (((waits && NS_GET(conn, joins)) || NS_GET(conn, held_until)) &&
-        NS_GET(conn, listed_by) == ns_thread.token)
-        ns_push(fd, conn);
+    /* A stream, too, looks for an answer now and then: what is held is pushed at the second look
+     * without a write in between. */
+    if (NS_GET(conn, held)) {
+        struct ns_burst burst = ns_conn_burst(conn);
+        if (ns_burst_looked(&burst, (uint8_t)ns_thread.waits))
+            ns_push(fd, conn);
+        else
+            ns_conn_burst_put(conn, burst);
+    }
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll: no
      * later wait will send the ACK. If waits are unseen, none will either. */
     struct ns_ack_state state = ns_conn_ack(conn);
     if (!state.pending)
         return;
-    if (state.seen || NS_GET(conn, origin) & NS_WAITS_UNSEEN) {
-        ns_epoch_ends();
+    if (state.seen || NS_GET(conn, flags) & NS_WAITS_UNSEEN) {
+        ns_thread.waits++;
         ns_flush_pending();
         return;
     }
     state.seen = 1;
-    state.epoch = ns_thread.epoch & 7;
+    state.epoch = ns_thread.waits & 7;
     ns_conn_ack_put(conn, state);
 }
 

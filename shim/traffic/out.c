@@ -3,12 +3,17 @@
 #include "traffic/out.h"
 
 #include "conn/kernel.h"
+#include "conn/process.h"
 #include "report/stats.h"
-#include "traffic/flush.h"
-#include "traffic/held.h"
+#include "traffic/push.h"
 
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
+
+/* Writes with these flags are in no burst: the application itself corks, or the bytes must not be
+ * joined with others. */
+enum { APART = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
 /* A write to a blocking socket waits if the send buffer is full. Then the pending work of other
  * connections is flushed. For more than BIG bytes it is not known whether there is room, and the
@@ -16,154 +21,163 @@
 static void flush_others(int fd, const struct ns_conn *conn, size_t size, int flags)
 {
     enum { BIG = 64 * 1024 };
-    if (!ns_pending_any() || ns_pending_only(fd))
+    if (flags & MSG_DONTWAIT || (conn ? NS_GET(conn, nonblock) : ns_fd_is_file(fd)))
         return;
-    if ((conn && NS_GET(conn, nonblock)) || flags & MSG_DONTWAIT || !ns_pending_elsewhere(conn))
-        return;
-    if (size >= BIG)
+    if (size >= BIG && ns_pending_beside(conn))
         ns_flush_pending();
     else
-        ns_flush_unless_ready(fd, POLLOUT);
+        ns_flush_unless_ready(fd, conn, POLLOUT);
 }
 
-void ns_join_mark(int fd, struct ns_conn *conn)
+void ns_hold_mark(int fd, struct ns_conn *conn)
 {
-    NS_PUT(conn, joins, 1);
+    NS_PUT(conn, held, 1);
     atomic_store_explicit(&ns_push_any, true, memory_order_relaxed);
-    ns_thread.may_push = true;
     ns_pending_add(fd, conn);
 }
 
-/* Clear TCP_NODELAY, so that Nagle's algorithm joins the bytes of a burst into segments until the
- * thread's next wait pushes the rest. */
-static void join(int fd, struct ns_conn *conn)
+/* Let the kernel hold what is written from now on, until the thread's next wait pushes the rest. */
+static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
-    /* Mark first: a signal handler may jump away as soon as the kernel has the option. */
-    NS_PUT(conn, kernel_nodelay, 0);
-    ns_join_mark(fd, conn);
-    int error = ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-    if (!error) {
+    bool corks = mode->option == TCP_CORK;
+    if (ns_has_other_fds()) /* nothing would push what a child of vfork holds */
+        return;
+    if (corks) {
+        ns_enforce_nodelay(fd, conn); /* without it a push would send only full segments */
+        if (!NS_GET(conn, kernel_nodelay))
+            return;
+        /* What one thread writes to several peers leaves in the order in which it was written. */
+        ns_flush_pushes();
+    }
+    /* Marked first: a signal handler may jump away as soon as the kernel has the option. */
+    ns_hold_mark(fd, conn);
+    if (!NS_GET(conn, kernel_nodelay)) /* Nagle's algorithm is on */
+        return;
+    int error = ns_kernel_set(fd, IPPROTO_TCP, mode->option, mode->hold);
+    if (error) {
+        NS_PUT(conn, held, 0);
+        ns_push_failed(fd, conn, error);
+    } else if (!atomic_load(&conn->held)) {
+        /* Another thread or a signal handler has pushed, perhaps before that call. */
+        ns_kernel_set(fd, IPPROTO_TCP, mode->option, mode->push);
+    } else if (corks) {
+        NS_COUNT(bursts);
+    } else {
         NS_COUNT(joined);
-        /* A signal handler, or a thread that reads from the connection, may have pushed meanwhile,
-         * perhaps before that call. Then no push is pending any more. */
-        NS_PUT(conn, kernel_nodelay, 0);
-        ns_enforce_nodelay(fd, conn);
-        return;
     }
-    NS_PUT(conn, joins, 0);
-    NS_PUT(conn, kernel_nodelay, 1);
-    ns_nodelay_failed(fd, conn, error);
 }
 
-/* adaptive */
-static void count_adaptive(int fd, struct ns_conn *conn)
+/* One more write of a held burst. */
+static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    bool joins = NS_GET(conn, joins);
-    if (!joins && NS_GET(conn, burst_epoch) != ns_thread.epoch)
-        ns_burst_begin(&burst);
-    uint16_t now = ns_burst_is_timed(&burst, joins) ? ns_push_clock() : 0;
-    enum ns_burst_step step = ns_burst_write(&burst, joins, now);
-    burst.probe = ns_thread.probes;
+    enum ns_burst_step step = ns_burst_held(&burst, mode->from, ns_push_clock(),
+                                            NS_GET(conn, pause), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
-    NS_PUT(conn, burst_epoch, ns_thread.epoch);
-    if (step == NS_BURST_JOIN) {
-        /* Only if the library has set it. */
-        if (NS_GET(conn, kernel_nodelay) && !NS_GET(conn, app_nodelay) && !NS_GET(conn, immediate))
-            join(fd, conn);
-    } else if (step == NS_BURST_LATE) {
-        ns_push_paused(fd, conn);
-    } else if (joins) {
-        ns_pending_add(fd, conn); /* another thread may have begun it */
-    }
-}
-
-/* flush-before-read */
-static void count_flushed(int fd, struct ns_conn *conn)
-{
-    struct ns_burst burst = ns_conn_burst(conn);
-    if (burst.writes < UINT16_MAX)
-        burst.writes++;
-    ns_conn_burst_put(conn, burst);
-    /* A single write leaves at once if earlier data is acknowledged. Data from the peer most likely
-     * carried that ACK. On a connection that only sends, nothing shows it. */
-    if ((burst.writes > 1 || !NS_GET(conn, heard)) && !NS_GET(conn, app_nodelay))
-        ns_join_mark(fd, conn);
-}
-
-/* TCP_NODELAY is set when it first matters: Nagle's algorithm does not delay the first write, since
- * nothing is in flight. */
-static void set_nodelay_in_time(int fd, struct ns_conn *conn)
-{
-    if (!NS_GET(conn, kernel_nodelay) && !NS_GET(conn, joins) && NS_GET(conn, wrote))
-        ns_enforce_nodelay(fd, conn);
-}
-
-static void before_plain(struct ns_write *one)
-{
-    struct ns_conn *conn = one->conn;
-    if (one->flags & MSG_MORE) {
-        ns_push(one->fd, conn); /* held bytes leave before the application's own corking begins */
-    } else if (!(NS_GET(conn, app_corks) & NS_CORKS_OPTION)) {
-        one->ack = ns_conn_ack(conn);
-        ns_push_carries_ack(conn);
-    }
-    /* Exchanged, so that a thread that holds bytes during the call marks them again. */
-    if (NS_GET(conn, held_until))
-        one->mark = atomic_exchange(&conn->held_until, NS_HELD_PUSHING);
-}
-
-void ns_out_begin(struct ns_write *one)
-{
-    struct ns_conn *conn = one->conn;
-    int fd = one->fd;
-    if (conn && NS_GET(conn, send) == NS_SEND_AUTO_CORK)
-        ns_held_turn_to(fd);
-    flush_others(fd, conn, one->size, one->flags);
-    if (!conn)
-        return;
-    if (__builtin_expect(!ns_thread.token, 0))
-        ns_thread_begin();
-    ns_thread.wrote = true;
-    if (!NS_GET(conn, app_corks)) {
-        enum ns_send send = NS_GET(conn, send);
-        if (ns_send_modes[send].nodelay)
-            set_nodelay_in_time(fd, conn);
-        if (send == NS_SEND_ADAPTIVE && one->size) /* a write of 0 bytes is not part of a burst */
-            count_adaptive(fd, conn);
-        else if (ns_send_modes[send].holds)
-            one->holds = ns_held_wants(fd, conn, one->plain ? 0 : one->size, one->flags);
-    }
-    if (one->holds)
-        ns_held_expect(fd, conn);
+    if (__builtin_expect(step == NS_BURST_LATE, 0))
+        ns_push(fd, conn);
     else
-        before_plain(one);
+        ns_pending_add(fd, conn); /* another thread may have begun it */
+}
+
+/* One more write of a burst that is not held: the kernel holds it if it is one of many. */
+static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
+{
+    struct ns_burst burst = ns_conn_burst(conn);
+    uint32_t writer = NS_GET(conn, writer);
+    /* With Nagle's algorithm on, a first write leaves at once only if all earlier data was
+     * acknowledged. Data from the peer has most likely carried that ACK. */
+    unsigned from = !mode->nodelay && writer ? 1 : mode->from;
+    if (writer != ns_thread.id) {
+        ns_burst_begin(&burst, (uint8_t)ns_thread.waits);
+        NS_PUT(conn, writer, ns_thread.id);
+    }
+    uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
+    enum ns_burst_step step =
+        ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);
+    ns_conn_burst_put(conn, burst);
+    if (step == NS_BURST_HOLD)
+        hold(fd, conn, mode);
+}
+
+bool ns_out_goes_on(struct ns_conn *conn)
+{
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks) ||
+        !NS_GET(conn, in_flight) || ns_ack_is_carried(ns_conn_ack(conn)))
+        return false;
+    if (!NS_GET(conn, held))
+        return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
+               (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
+    struct ns_burst burst = ns_conn_burst(conn);
+    uint16_t now = ns_push_clock();
+    if (!ns_pending_only(conn) || ns_burst_paused(&burst, now, NS_GET(conn, pause)))
+        return false;
+    ns_burst_held(&burst, mode->from, now, NS_BURST_NEVER, (uint8_t)ns_thread.waits);
+    ns_conn_burst_put(conn, burst);
+    return true;
+}
+
+/* Before a write of a connection that the application does not cork. */
+static inline void before_write(int fd, struct ns_conn *conn)
+{
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    if (NS_GET(conn, held)) {
+        count_held(fd, conn, mode);
+        return;
+    }
+    /* Nagle's algorithm does not delay the first write, since nothing is in flight. */
+    if (mode->nodelay && !NS_GET(conn, kernel_nodelay) && NS_GET(conn, in_flight))
+        ns_enforce_nodelay(fd, conn);
+    /* A program's own TCP_NODELAY stays on. */
+    bool own = mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay);
+    if (mode->option && !own && !NS_GET(conn, no_batch))
+        count_write(fd, conn, mode);
+}
+
+struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flags)
+{
+    struct ns_write one = {0};
+    if (ns_pending_any() && !ns_pending_only(conn))
+        flush_others(fd, conn, size, flags);
+    if (!conn)
+        return one;
+    if (__builtin_expect(!ns_thread.id, 0))
+        ns_thread_begin();
+    uint8_t corks = NS_GET(conn, app_corks);
+    if (__builtin_expect(flags & APART, 0))
+        ns_push(fd, conn);
+    else if (!corks && size)
+        before_write(fd, conn);
+    one.ack = ns_conn_ack(conn);
+    bool carries = ns_ack_is_carried(one.ack);
+    if (carries && !(flags & MSG_MORE) && !(corks & NS_CORKS_OPTION))
+        ns_push_carries_ack(conn);
+    if (carries || corks || flags & MSG_MORE || !NS_GET(conn, in_flight))
+        one.conn = conn;
+    return one;
 }
 
 /* Nothing was sent. */
-static void failed(const struct ns_write *one)
+static void failed(struct ns_write one, int fd)
 {
-    if (one->ack.pending && !ns_conn_ack(one->conn).pending) {
-        ns_conn_ack_put(one->conn, one->ack);
-        if (ns_ack_is_pending(one->ack))
-            ns_pending_add(one->fd, one->conn);
-    }
-    ns_held_put_back(one->conn, one->mark);
+    if (!one.ack.pending || ns_conn_ack(one.conn).pending)
+        return;
+    ns_conn_ack_put(one.conn, one.ack);
+    if (ns_ack_is_pending(one.ack))
+        ns_pending_add(fd, one.conn);
 }
 
-void ns_out_end(const struct ns_write *one, ssize_t result)
+void ns_out_end(struct ns_write one, int fd, int flags, ssize_t result)
 {
-    struct ns_conn *conn = one->conn;
-    if (!conn || !ns_fd_names(one->fd, conn))
+    struct ns_conn *conn = one.conn;
+    if (!ns_fd_names(fd, conn))
         return;
     if (__builtin_expect(result <= 0, 0)) {
-        failed(one);
+        failed(one, fd);
         return;
     }
-    uint64_t pushing = NS_HELD_PUSHING;
-    if (one->mark) /* sent along; bytes that were held since keep their mark */
-        atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
-    if (__builtin_expect(one->flags & MSG_MORE, 0)) {
+    if (__builtin_expect(flags & MSG_MORE, 0)) {
         NS_PUT(conn, app_corks, NS_GET(conn, app_corks) | NS_CORKS_FLAG);
         return;
     }
@@ -173,8 +187,5 @@ void ns_out_end(const struct ns_write *one, ssize_t result)
         if (corks) /* the application's own cork still holds them */
             return;
     }
-    if (!NS_GET(conn, wrote))
-        NS_PUT(conn, wrote, 1);
-    if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
-        count_flushed(one->fd, conn);
+    NS_PUT(conn, in_flight, 1);
 }

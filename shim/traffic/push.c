@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See push.h. Owns ns_conn.joins, which out.c sets. Must never push bytes that the application
- * itself corks. */
+/* See push.h. Owns ns_conn.held, which out.c sets. */
 #include "traffic/push.h"
 
 #include "base/clock.h"
@@ -12,14 +11,9 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
-enum { NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, US_PER_MS = 1000 };
 
 _Atomic bool ns_push_any;
-
-bool ns_push_is_late(uint64_t until)
-{
-    return ns_clock_now(CLOCK_MONOTONIC_COARSE) > until;
-}
 
 uint16_t ns_push_clock(void)
 {
@@ -29,6 +23,17 @@ uint16_t ns_push_clock(void)
 unsigned ns_push_tick(void)
 {
     return (unsigned)(ns_clock_now(CLOCK_MONOTONIC) / (NS_ACK_TICK_MS * NS_PER_MS));
+}
+
+void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
+{
+    enum { TICK = 5 }; /* the coarse clock's error, rounded up */
+    unsigned pause = NS_BURST_PAUSE;
+    if (!ns_send_modes[rule->send].nodelay)
+        pause = NS_BURST_NEVER;
+    else if (ns_send_corks(rule->send))
+        pause = rule->max_delay_us / US_PER_MS + TICK;
+    NS_PUT(conn, pause, (uint8_t)pause);
 }
 
 bool ns_push_holds_no_more(void)
@@ -50,131 +55,63 @@ static int set(int fd, struct ns_conn *conn, int option, int value)
 void ns_enforce_nodelay(int fd, struct ns_conn *conn)
 {
     int wanted = ns_conn_wants_nodelay(conn);
-    /* Unless they are being pushed: a thread that joins may have cleared the option again. */
-    bool joins = NS_GET(conn, joins) == 1;
-    if (wanted == NS_GET(conn, kernel_nodelay) || joins || ns_process_is_disabled())
+    if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, held) || ns_process_is_disabled())
         return;
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH); /* a push would fail, too */
-    uint8_t origin = NS_GET(conn, origin);
-    if (wanted && NS_GET(conn, kernel_nodelay) && !(origin & NS_COUNTED)) {
-        NS_PUT(conn, origin, origin | NS_COUNTED);
+        NS_PUT(conn, no_batch, NS_NO_PUSH); /* a push would fail, too */
+    uint8_t flags = NS_GET(conn, flags);
+    if (wanted && NS_GET(conn, kernel_nodelay) && !(flags & NS_COUNTED)) {
+        NS_PUT(conn, flags, flags | NS_COUNTED);
         NS_COUNT(nodelay);
     }
     NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
 }
 
-void ns_nodelay_failed(int fd, struct ns_conn *conn, int error)
+void ns_push_failed(int fd, struct ns_conn *conn, int error)
 {
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_fd_refresh(fd, conn);
     else /* a filter or an LSM: bytes that cannot be pushed must not be held */
-        NS_PUT(conn, immediate, NS_IMMEDIATE_NO_PUSH);
+        NS_PUT(conn, no_batch, NS_NO_PUSH);
 }
 
-/* Setting TCP_NODELAY sends held bytes at once, even while corked and even if it is set already
- * (tcp(7); __tcp_sock_set_nodelay, net/ipv4/tcp.c). ends: the burst ends here. */
-static void push_joined(int fd, struct ns_conn *conn, bool ends)
+/* The burst ends here. */
+static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    bool adaptive = NS_GET(conn, send) == NS_SEND_ADAPTIVE;
-    uint8_t pushing = NS_JOINS_PUSHING;
-    atomic_store(&conn->joins, pushing); /* a signal handler may jump out of the push */
-    NS_PUT(conn, heard, 0);
-    /* Otherwise the application sends it, with what it has corked since. */
-    bool pushes = !NS_GET(conn, app_corks);
-    int error = pushes ? set(fd, conn, TCP_NODELAY, 1) : 0;
-    /* Bytes that were joined since keep their mark. */
-    atomic_compare_exchange_strong(&conn->joins, &pushing, 0);
-    if (!pushes)
-        return;
-    if (error) {
-        ns_nodelay_failed(fd, conn, error);
-        return;
-    }
-    if (adaptive) {
-        NS_PUT(conn, kernel_nodelay, 1);
-        if (ends)
-            ns_burst_pushed(&burst, ns_push_clock());
-    } else {
-        set(fd, conn, TCP_NODELAY, NS_GET(conn, kernel_nodelay));
-        burst.writes = 0;
-    }
-    ns_conn_burst_put(conn, burst);
-}
-
-/* A held burst is about to be pushed. until: when it became late. */
-static void note_lateness(struct ns_conn *conn, uint64_t until)
-{
-    struct ns_cork cork = ns_conn_cork(conn);
-    uint64_t now = ns_clock_now(CLOCK_MONOTONIC_COARSE);
-    bool late = now > until;
-    if (late)
+    uint16_t now = ns_push_clock();
+    unsigned pause = NS_GET(conn, pause);
+    if (ns_burst_paused(&burst, now, pause))
         NS_COUNT(late);
-    bool stops = ns_cork_pushed(&cork, late ? (now - until) / NS_PER_MS + 1 : 0);
-    ns_conn_cork_put(conn, cork);
-    if (stops && !(NS_GET(conn, immediate) & NS_IMMEDIATE_LATE)) {
-        NS_PUT(conn, immediate, NS_GET(conn, immediate) | NS_IMMEDIATE_LATE);
+    ns_burst_pushed(&burst, mode->from, now, pause);
+    ns_conn_burst_put(conn, burst);
+    if (ns_send_corks(NS_GET(conn, send)) && burst.doubt == NS_BURST_DOUBT_MOST &&
+        !(NS_GET(conn, no_batch) & NS_WAS_LATE)) {
+        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_WAS_LATE);
         NS_COUNT(unheld);
     }
 }
 
-/* Mark held bytes as being pushed, not as gone: a signal handler may jump out of the push. Returns
- * false if nothing is held. */
-static bool begin_push(struct ns_conn *conn)
+/* Setting TCP_NODELAY sends what Nagle's algorithm holds, and clearing TCP_CORK sends what it holds
+ * if TCP_NODELAY is set (tcp(7); __tcp_sock_set_nodelay and __tcp_sock_set_cork, net/ipv4/tcp.c). A
+ * cork that stayed for the next burst would save a call, and hold what anybody else writes. */
+void ns_push_held(int fd, struct ns_conn *conn)
 {
-    uint64_t until = atomic_load(&conn->held_until);
-    while (until > NS_HELD_PUSHING) {
-        if (!atomic_compare_exchange_weak(&conn->held_until, &until, NS_HELD_PUSHING))
-            continue;
-        note_lateness(conn, until);
-        return true;
-    }
-    return until == NS_HELD_PUSHING;
-}
-
-static void push_held(int fd, struct ns_conn *conn)
-{
-    uint64_t pushing = NS_HELD_PUSHING;
-    if (!begin_push(conn))
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    /* Cleared first: a thread that begins to hold meanwhile notices (hold, out.c). */
+    if (!atomic_exchange(&conn->held, 0) || !mode->option)
         return;
-    int error = set(fd, conn, TCP_NODELAY, 1);
-    /* Bytes that were held since keep their mark. */
-    atomic_compare_exchange_strong(&conn->held_until, &pushing, 0);
-    if (error)
-        ns_nodelay_failed(fd, conn, error);
-    else
+    NS_COUNT(pushes);
+    end_burst(conn, mode);
+    int error = set(fd, conn, mode->option, mode->push);
+    if (error) {
+        ns_push_failed(fd, conn, error);
+    } else if (mode->option == TCP_NODELAY) {
         NS_PUT(conn, kernel_nodelay, 1);
-}
-
-void ns_push(int fd, struct ns_conn *conn)
-{
-    if (NS_GET(conn, joins)) {
-        push_joined(fd, conn, true);
-        NS_COUNT(pushes);
-    } else if (atomic_load_explicit(&conn->held_until, memory_order_relaxed)) {
-        push_held(fd, conn);
-        NS_COUNT(pushes);
+        ns_enforce_nodelay(fd, conn); /* off again where the mode leaves it to the application */
     }
-}
-
-void ns_push_paused(int fd, struct ns_conn *conn)
-{
-    push_joined(fd, conn, false);
-    NS_COUNT(late);
-}
-
-void ns_push_turned(int held)
-{
-    struct ns_conn *conn = ns_fd_conn(held);
-    if (conn)
-        ns_push(held, conn);
-    int now = held + 1; /* after the push: a signal handler may jump out of it */
-    atomic_compare_exchange_strong(&ns_thread.holding, &now, 0);
-    if (conn && atomic_load(&conn->held_until)) /* a handler has held bytes there meanwhile */
-        ns_push(held, conn);
 }
 
 /* TCP_QUICKACK sends a pending ACK. An even value leaves the connection in interactive mode, in

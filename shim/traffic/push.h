@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that makes a socket send: bytes that are held back, and pending ACKs.
+/* The only place that makes a socket send: bytes that the kernel holds, and pending ACKs.
  * Nothing here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
-#include "traffic/pending.h"
+#include "conn/fds.h"
+#include "traffic/state.h"
 
-/* May any connection of this process have held or joined bytes? Set after the connection itself is
+/* May the kernel hold bytes on any connection of this process? Set after the connection itself is
  * marked. */
 extern _Atomic bool ns_push_any;
 
-/* Is it later than until (nanoseconds of CLOCK_MONOTONIC)? Reads the coarse clock, which is cheap
- * and never ahead: true is certain, false may be wrong by a tick (4 ms at HZ=250). */
-bool ns_push_is_late(uint64_t until);
-
-/* The time in milliseconds, for ns_burst. */
+/* The time in milliseconds, for ns_burst. The coarse clock, which is cheap and never ahead: it may
+ * be late by a tick (4 ms at HZ=250). */
 uint16_t ns_push_clock(void);
 
 /* The time in ticks of NS_ACK_TICK_MS, for ns_ack_state and ns_whole. Not the coarse clock, which
  * stands still while all processors are idle. */
 unsigned ns_push_tick(void);
 
-/* auto-cork: were bursts late on NS_UNHELD_MOST connections, so that new ones do not hold? */
+/* Choose the milliseconds after which a held write of conn is late, by its rule. */
+void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
+
+/* auto-cork: were bursts very late on NS_UNHELD_MOST connections, so that new ones do not hold? */
 bool ns_push_holds_no_more(void);
 
 /* Set the kernel's TCP_NODELAY to the value that the connection's rule requires, unless a burst is
- * joined there. */
+ * held there. */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);
 
-/* Setting TCP_NODELAY failed with error (-errno): find out why. */
-void ns_nodelay_failed(int fd, struct ns_conn *conn, int error);
+/* Setting an option that holds or pushes has failed with error (-errno): find out why. */
+void ns_push_failed(int fd, struct ns_conn *conn, int error);
 
-/* Send the bytes that are held on fd, if any. */
-void ns_push(int fd, struct ns_conn *conn);
-
-/* The same after a pause in a joined burst, during which the thread neither waited nor read. */
-void ns_push_paused(int fd, struct ns_conn *conn);
-
-/* The same for the connection on which this thread holds a burst, because it writes elsewhere. */
-void ns_push_turned(int held);
+/* Send the bytes that the kernel holds on fd, if any. */
+void ns_push_held(int fd, struct ns_conn *conn);
+static inline void ns_push(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, held))
+        ns_push_held(fd, conn);
+}
 
 /* Send the ACK that is pending on fd, if one is. */
 void ns_acknowledge(int fd, struct ns_conn *conn);

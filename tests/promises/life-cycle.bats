@@ -102,11 +102,8 @@ inetd-silent       elsewhere a server that gets its connection from inetd has it
 END
 }
 
-@test "threads that end or are cancelled leave no bytes behind" {
-    survive threads <<'END'
-thread-ends        - held bytes leave when the thread ends that wrote them
-cancellation       - a thread that is cancelled inside a wait has sent its held bytes
-END
+@test "a thread that is cancelled inside a wait has sent its held bytes" {
+    survives threads cancellation
 }
 
 @test "closes, resets and MPTCP neither lose nor delay bytes" {
@@ -177,15 +174,6 @@ END
     interrupted write
 }
 
-# A second preloaded library produces moments that a test cannot wait for.
-@test "held bytes that a signal handler has written leave before the next wait" {
-    local LIBRARY="$LIBRARY $PROBES/behind.so" runs=(cork)
-    survive handlers <<'END'
-push               - a handler holds bytes on the connection that its thread turns away from
-burst              - a handler holds bytes on another connection than its thread, and another thread on the same one
-END
-}
-
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then
@@ -203,7 +191,7 @@ END
 ssize_t write(int fd, const void *data, size_t size) { return send(fd, data, size, MSG_MORE); }
 END
     gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
-    for program in 'processes fork' 'threads thread-ends'; do
+    for program in 'processes fork' 'threads cancellation'; do
         # shellcheck disable=SC2086 # two words
         set -- $program
         LD_PRELOAD=$T/bad.so timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true

@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* burst.h. A script is a conversation: w is a write, "." a wait of its thread or data from the
- * peer, a digit that many times ten milliseconds without a call that the library sees, and a comma
- * five milliseconds. */
-#include "conn/burst.h"
+/* burst.h. A script is a conversation: w is a write, "." a wait and data from the peer, ";" a wait
+ * without data, a digit that many times ten milliseconds without a call that the library sees, and
+ * a comma five milliseconds. */
+#include "traffic/burst.h"
 
 #include "unit.h"
 
 #include <string.h>
 
-/* The result for each write: n with TCP_NODELAY, J TCP_NODELAY is cleared before this write, j
- * joined, L TCP_NODELAY is set again because the last write has waited too long. */
+/* The result for each write: n it leaves at once, J the kernel holds from it on, j it is held, L
+ * what was held is pushed because the last write has waited for too long. */
 struct talk {
     struct ns_burst burst;
-    bool joins;
+    unsigned from;
+    unsigned pause;
+    bool held;
     uint16_t now;
+    uint8_t wait;
 };
 
 static char one_write(struct talk *talk)
 {
-    uint16_t now = ns_burst_is_timed(&talk->burst, talk->joins) ? talk->now : 0xdead;
-    bool before = talk->joins;
-    switch (ns_burst_write(&talk->burst, talk->joins, now)) {
-    case NS_BURST_JOIN:
-        talk->joins = true;
-        return 'J';
-    case NS_BURST_LATE:
-        talk->joins = false;
-        return 'L';
-    case NS_BURST_GO_ON:
-        break;
+    enum ns_burst_step step;
+    if (talk->held) {
+        step = ns_burst_held(&talk->burst, talk->from, talk->now, talk->pause, talk->wait);
+        talk->held = step != NS_BURST_LATE;
+        if (!talk->held)
+            ns_burst_pushed(&talk->burst, talk->from, talk->now, talk->pause);
+        return talk->held ? 'j' : 'L';
     }
-    return before ? 'j' : 'n';
+    uint16_t now = ns_burst_is_timed(&talk->burst, talk->from) ? talk->now : 0xdead;
+    step = ns_burst_write(&talk->burst, talk->from, now, talk->pause, talk->wait);
+    talk->held = step == NS_BURST_HOLD;
+    return talk->held ? 'J' : 'n';
 }
 
-static void ends(struct talk *talk)
+static void waits(struct talk *talk)
 {
-    if (talk->joins)
-        ns_burst_pushed(&talk->burst, talk->now);
-    talk->joins = false;
-    ns_burst_begin(&talk->burst);
+    if (talk->held)
+        ns_burst_pushed(&talk->burst, talk->from, talk->now, talk->pause);
+    talk->held = false;
+    talk->wait++;
 }
 
 static void say(struct talk *talk, const char *script, char *seen)
@@ -46,8 +48,10 @@ static void say(struct talk *talk, const char *script, char *seen)
     for (; *script; script++) {
         if (*script == 'w')
             *seen++ = one_write(talk);
+        else if (*script == ';')
+            waits(talk);
         else if (*script == '.')
-            ends(talk);
+            waits(talk), ns_burst_begin(&talk->burst, talk->wait);
         else if (*script == ',')
             talk->now = (uint16_t)(talk->now + 5);
         else
@@ -58,12 +62,22 @@ static void say(struct talk *talk, const char *script, char *seen)
     *seen = 0;
 }
 
-static void expect(const char *script, const char *wanted, const char *what)
+#define TALK(first, late)                                                                          \
+    {                                                                                              \
+        .from = (first), .pause = (late), .now = 65530                                             \
+    } /* about to wrap */
+#define ADAPTIVE TALK(4, NS_BURST_PAUSE)
+
+static void expect_of(struct talk talk, const char *script, const char *wanted, const char *what)
 {
-    struct talk talk = {.now = 65530}; /* about to wrap */
     char seen[256];
     say(&talk, script, seen);
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
+}
+
+static void expect(const char *script, const char *wanted, const char *what)
+{
+    expect_of((struct talk)ADAPTIVE, script, wanted, what);
 }
 
 CHECK(check_adaptive)
@@ -85,7 +99,7 @@ CHECK(check_adaptive)
 
 CHECK(check_doubt)
 {
-    struct talk talk = {.now = 1};
+    struct talk talk = ADAPTIVE;
     char seen[4096];
     for (int i = 0; i < 20;
          i++) { /* four writes, a wait that the library does not see, and an answer */
@@ -93,89 +107,77 @@ CHECK(check_doubt)
         if (strpbrk(seen, "J"))
             OK(i < 2, "with unseen waits bursts are not joined any more, after %d stalls", i + 1);
     }
-    OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst) == 8,
+    OK(talk.burst.doubt == 1 && ns_burst_threshold(&talk.burst, 4) == 8,
        "after it, bursts of four are not joined, longer ones are");
     for (int i = 0; i < NS_BURST_TIMELY; i++)
         say(&talk, "wwww.", seen);
     OK(talk.burst.doubt == 0, "after many bursts in time, bursts are joined again");
-    talk = (struct talk){.now = 1};
+    talk = (struct talk)ADAPTIVE;
     for (int i = 0; i < 2; i++) {
         say(&talk, i ? "wwwwwwww4." : "wwww4.", seen);
         for (int j = 2; j < NS_BURST_TIMELY; j++) /* the late one itself was long */
             say(&talk, "wwww.", seen);
     }
     OK(talk.burst.doubt == 2, "only bursts in a row count");
-    talk = (struct talk){.now = 1};
+    talk = (struct talk)ADAPTIVE;
     for (int i = 0; i < 100; i++) {
         for (int w = 0; w < 100; w++)
             say(&talk, "w", seen);
         say(&talk, "4", seen);
     }
-    OK(talk.burst.doubt == 0 && talk.joins, "a stream with pauses is joined");
-    talk = (struct talk){.now = 1};
+    OK(talk.burst.doubt == 0 && talk.held, "a stream with pauses is joined");
+    talk = (struct talk)ADAPTIVE;
     for (int i = 0; i < 20; i++) {
         for (int w = 0; w < 5000; w++)
             say(&talk, "w", seen);
         say(&talk, "4.", seen);
     }
-    OK(ns_burst_threshold(&talk.burst) == 1024,
+    OK(ns_burst_threshold(&talk.burst, 4) == 1024,
        "a stream whose ends are all late is joined after 1024 writes");
-    talk = (struct talk){.now = 1};
+    talk = (struct talk)ADAPTIVE;
     int stalls = 0;
     for (int i = 0; i < 4000; i++) {
         say(&talk, "ww", seen);
-        if (talk.joins) { /* held until the delayed ACK */
+        if (talk.held) { /* held until the delayed ACK */
             say(&talk, "4", seen);
             stalls++;
         }
     }
     OK(stalls < 16, "pairs of writes with unseen waits stall %d times in 4000", stalls);
-    talk = (struct talk){.now = 1};
+    talk = (struct talk)ADAPTIVE;
     for (int i = 0; i < 70000; i++)
         say(&talk, "w", seen);
-    OK(talk.joins && talk.burst.writes == UINT16_MAX, "an endless stream stays joined");
+    OK(talk.held, "an endless stream stays joined");
 }
 
-/* auto-cork: h is held, s sent; W is a write that may not be held, ! a late push, L a very late
- * one, S: the connection stops holding. */
-static void expect_cork(const char *script, const char *wanted, const char *what)
+/* Writes that waits divide, with nothing read: a stream that asks for room before each write. */
+CHECK(check_crossing)
 {
-    struct ns_cork cork = {0};
-    char seen[256], *at = seen;
-    bool held = false, stops = false;
-    for (; *script; script++) {
-        if (*script == 'w' || *script == 'W') {
-            bool holds = ns_cork_write(&cork, *script == 'w');
-            held = holds;
-            *at++ = holds ? 'h' : 's';
-            continue;
-        }
-        if (held)
-            stops = ns_cork_pushed(&cork, *script == 'L'   ? NS_CORK_VERY_LATE_MS
-                                          : *script == '!' ? 1
-                                                           : 0);
-        else
-            ns_cork_begin(&cork);
-        held = false;
-        *at++ = stops ? 'S' : *script;
+    expect("w;w;w;w;w;w;w;w;w.", "n;n;n;J;n;n;n;n;n.",
+           "a few writes with waits are held once, which is of no use");
+    expect("w;w;w;ww;ww.", "n;n;n;Jj;nn.", "if it is of use, the next burst is held, too");
+    struct talk talk = ADAPTIVE;
+    char seen[64];
+    int held = 0;
+    for (int i = 0; i < 4000; i++) {
+        say(&talk, "w", seen);
+        held += talk.held;
+        say(&talk, ";", seen);
     }
-    *at = 0;
-    OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
+    OK(held < 16, "of 4000 writes with a wait after each, %d are held in vain", held);
+    OK(ns_burst_waits(&talk.burst, talk.wait) == 1, "the waits since the last write are counted");
+    say(&talk, "w", seen);
+    OK(!ns_burst_looked(&talk.burst, talk.wait) && ns_burst_looked(&talk.burst, talk.wait),
+       "the second look for an answer counts");
 }
 
 CHECK(check_cork)
 {
-    expect_cork("w.ww.w.", "h.hh.h.", "every small write is held");
-    expect_cork("www.www.www.www.", "hhh.hhh.hhs.hhs.",
-                "if a burst repeats, its last write is sent");
-    expect_cork("ww.ww.wwww.www.", "hh.hh.hshh.hhh.", "a longer burst than predicted is held");
-    expect_cork("wWw.", "hsh.", "a write that must not be held pushes the others");
-    expect_cork("W.W.w.", "s.s.s.", "a single write after two such single writes is not held");
-    expect_cork("www!www!www.", "hhh!hhh!hhh.", "late bursts predict nothing");
-    expect_cork("ww!w!www!", "hh!h!hhhS",
-                "after three late bursts in a row nothing is held any more");
-    expect_cork("w!w!ww.w!w!ww.", "h!h!hh.h!h!hh.", "but not if one of them was in time");
-    expect_cork("w.wwL", "h.hhS", "one very late burst is enough");
-    struct ns_cork stream = {.writes = NS_CORK_STREAM};
-    OK(!ns_cork_pushed(&stream, NS_CORK_VERY_LATE_MS), "a stream is never late");
+    struct talk cork = TALK(1, 5), flush = TALK(2, NS_BURST_NEVER);
+    expect_of(cork, "w.www.w.", "J.Jjj.J.", "auto-cork holds every write");
+    expect_of(cork, "ww,ww.ww.www.", "Jj,Ln.nJ.nJj.", "after a late burst from the second on");
+    expect_of(cork, "ww9,5ww.wwwwwwwwwwww.", "Jj9,5Ln.nnnnnnnnnnnn.",
+              "and after a very late one no more");
+    expect_of(flush, "w.ww.www.w9ww.", "n.nJ.nJj.n9Jj.",
+              "flush-before-read pushes from the second write on, and never doubts");
 }

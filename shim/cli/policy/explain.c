@@ -177,7 +177,7 @@ __attribute__((format(printf, 1, 2))) static void say_effect(const char *format,
 static void print_effect(const struct ns_rule *rule)
 {
     static const char *const sends[NS_SEND_COUNT] = {
-#define NS_SEND_MODE(id, word, nodelay, holds, effect) effect,
+#define NS_SEND_MODE(id, word, nodelay, option, hold, push, from, effect) effect,
 #include "policy/modes.def"
 #undef NS_SEND_MODE
     };
@@ -194,7 +194,7 @@ static void print_effect(const struct ns_rule *rule)
         [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
     };
     say_effect("send %s: %s", ns_send_name(rule->send), sends[rule->send]);
-    if (ns_rule_holds(rule))
+    if (ns_send_corks(rule->send))
         say_effect("max_delay_us: %u", rule->max_delay_us);
     say_effect("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
     for (size_t i = 0; i < rule->n_sockopts; i++) {

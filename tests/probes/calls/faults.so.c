@@ -174,13 +174,3 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 {
     return FAILS(pthread_create) ? EAGAIN : NEXT(pthread_create)(thread, attributes, run, argument);
 }
-
-int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
-{
-    return FAILS(pthread_key_create) ? EAGAIN : NEXT(pthread_key_create)(key, destroy);
-}
-
-int pthread_setspecific(pthread_key_t key, const void *value)
-{
-    return FAILS(pthread_setspecific) ? ENOMEM : NEXT(pthread_setspecific)(key, value);
-}

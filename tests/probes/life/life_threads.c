@@ -1,37 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that end, are cancelled, or jump away while their connections hold bytes. */
+/* Threads that are cancelled or jump away while their connections hold bytes. */
 #include "life.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
-
-static void *writes_and_ends(void *conn)
-{
-    put(((struct conn *)conn)->fd, "from ");
-    put(((struct conn *)conn)->fd, "a thread");
-    return NULL;
-}
-
-static void *writes_and_leaves(void *conn)
-{
-    writes_and_ends(conn);
-    pthread_exit(NULL);
-}
-
-SCENARIO("thread-ends")
-{
-    void *(*const ways[])(void *) = {writes_and_ends, writes_and_leaves};
-    for (int i = 0; i < 2; i++) {
-        struct conn conn = open_conn();
-        pthread_t thread;
-        pthread_create(&thread, NULL, ways[i], &conn);
-        at_once(conn.peer, "from a thread");
-        pthread_join(thread, NULL);
-        still_governed(conn);
-        close_conn(conn);
-    }
-}
 
 enum { WAITS = 5 };
 static struct waiter {

@@ -66,21 +66,15 @@ static int listen_here(struct sockaddr_in *address)
 }
 
 /* The child executes another role, which inherits the descriptor. */
-static void goes_on_as(const char *role, bool listens)
+static void goes_on_as(const char *role)
 {
     pid_t pid = fork();
     if (pid == 0) {
         struct sockaddr_in address;
-        struct conn conn = {.peer = -1};
         alarm(8);
-        if (listens) {
-            conn.fd = listen_here(&address);
-        } else {
-            conn = open_conversing();
-            RAW(dup3, conn.peer, PEER, 0, 0); /* it also survives */
-        }
-        dup2(conn.fd, HANDED);
-        close(conn.fd);
+        int fd = listen_here(&address);
+        dup2(fd, HANDED);
+        close(fd);
         if (strcmp(role, "role-unshimmed") == 0)
             unsetenv("LD_PRELOAD");
         execl("/proc/self/exe", "promise_handed", role, (char *)NULL);
@@ -89,9 +83,8 @@ static void goes_on_as(const char *role, bool listens)
     child_ended(pid, 0);
 }
 
-SCENE("listener-stays", goes_on_as("role-accepts", true))
-SCENE("connection-stays", goes_on_as("role-writes", false))
-SCENE("listener-leaves", goes_on_as("role-unshimmed", true))
+SCENE("listener-stays", goes_on_as("role-accepts"))
+SCENE("listener-leaves", goes_on_as("role-unshimmed"))
 
 /* A child's program has a copy of the parent's listener, and the parent continues to accept from
  * it. */

@@ -38,7 +38,6 @@ enum {
     NS_ACK_NEEDLESS = 31, /* after this many needless ACKs in a row, ACKs are skipped */
     NS_ACK_HELPED = 31,   /* after this many that seemed to help, one is skipped as a test */
     NS_ACK_ASKED = 16,    /* the kernel may be asked for its mode before this many reads */
-    NS_ACK_OLD = 4,       /* after this many waits that did not block, an ACK is sent */
     NS_ACK_TICK_MS = 4,
     /* Ticks. Data that waited for a delayed ACK comes after 8 ms (the library's limit) or about 40
      * ms (the kernel's). Later data waited for something else. */
@@ -71,10 +70,10 @@ static inline bool ns_ack_is_pending(struct ns_ack_state state)
     return state.pending && !state.testing && !ns_ack_is_skipped(state);
 }
 
-/* Is the ACK still pending after NS_ACK_OLD waits that did not block? */
-static inline bool ns_ack_is_old(struct ns_ack_state state, unsigned epoch)
+/* How many times has the thread that read waited since? waits: counts its waits. */
+static inline unsigned ns_ack_waits(struct ns_ack_state state, unsigned waits)
 {
-    return ns_ack_is_pending(state) && ((epoch - state.epoch) & 7) >= NS_ACK_OLD;
+    return (waits - state.epoch) & 7;
 }
 
 /* May the connection be in interactive mode because of writes that the library cannot see? unseen:
@@ -118,6 +117,12 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, unsig
     state->sent = 0;
     state->epoch = epoch & 7;
     state->at = tick & 0x3ff;
+}
+
+/* Is there anything that ns_ack_wrote would change? */
+static inline bool ns_ack_is_carried(struct ns_ack_state state)
+{
+    return state.heard || state.pending || state.sent || !state.answers;
 }
 
 /* The application writes; the segment carries the ACK. late: the kernel has sent one by then, which

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* When the kernel holds the writes of a connection: the decision of every mode that holds, as pure
+ * functions on a value of eight bytes. A burst is what one thread writes to one connection until it
+ * reads from it or until what is held is pushed. The first writes of a burst leave at once; from
+ * one of them on the kernel holds the rest, until the thread waits. */
+#ifndef NS_BURST_H
+#define NS_BURST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ns_burst {
+    uint16_t writes;    /* in the current burst, modulo 65 536 */
+    uint16_t at;        /* milliseconds: of the second write; while held, of the last write */
+    uint8_t doubt;      /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
+    uint8_t longs : 2;  /* long bursts in a row, at most NS_BURST_SURE */
+    uint8_t timely : 6; /* long bursts since doubt changed */
+    bool crossing;      /* the thread has waited since the peer's last data, and written again */
+    uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
+};
+_Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
+
+enum {
+    NS_BURST_LONG = 4,  /* writes that make a burst long */
+    NS_BURST_SURE = 2,  /* after this many long bursts the next one is held from its first write */
+    NS_BURST_PAUSE = 8, /* ms: the shortest delayed ACK that the peer may have waited for */
+    NS_BURST_DOUBT_MOST = 8,
+    NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
+    NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
+    NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
+    NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
+};
+
+/* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
+static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
+{
+    return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
+}
+
+/* The write of a burst from which the kernel holds. from: that write by the mode's table. */
+static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned from)
+{
+    if (from >= NS_BURST_LONG && burst->longs == NS_BURST_SURE && !burst->doubt)
+        return 1;
+    return from << burst->doubt;
+}
+
+/* Holding was wrong, or useless: the next burst is held from twice as many writes on, or not at all
+ * if that is certain. */
+static inline void ns_burst_doubted(struct ns_burst *burst, bool certain)
+{
+    burst->longs = 0;
+    burst->timely = 0;
+    if (certain)
+        burst->doubt = NS_BURST_DOUBT_MOST;
+    else if (burst->doubt < NS_BURST_DOUBT_MOST)
+        burst->doubt++;
+}
+
+/* A burst has ended, and nothing of it is held. */
+static inline void ns_burst_ended(struct ns_burst *burst)
+{
+    if (burst->writes >= NS_BURST_LONG) {
+        if (burst->longs < NS_BURST_SURE)
+            burst->longs++;
+        if (burst->doubt && ++burst->timely >= NS_BURST_TIMELY) {
+            burst->timely = 0;
+            burst->doubt--;
+        }
+    } else if (burst->writes) {
+        burst->longs = 0;
+    }
+    burst->writes = 0;
+}
+
+/* A burst begins: the peer has answered, or another thread writes. wait: the thread's waits so far.
+ */
+static inline void ns_burst_begin(struct ns_burst *burst, uint8_t wait)
+{
+    ns_burst_ended(burst);
+    burst->crossing = false;
+    burst->wait = wait;
+}
+
+/* Does ns_burst_write need the time for the next write? */
+static inline bool ns_burst_is_timed(const struct ns_burst *burst, unsigned from)
+{
+    unsigned next = burst->writes + 1u;
+    return next == 2 || next >= ns_burst_threshold(burst, from);
+}
+
+enum ns_burst_step {
+    NS_BURST_GO_ON, /* nothing to do */
+    NS_BURST_HOLD,  /* let the kernel hold this write and the next ones */
+    NS_BURST_LATE,  /* push: what is held has waited for too long */
+};
+
+/* Counts one more write of a burst that the kernel holds. now: milliseconds. pause: milliseconds
+ * after which a held write is late. wait: the thread's waits so far. */
+static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned from, uint16_t now,
+                                               unsigned pause, uint8_t wait)
+{
+    burst->wait = wait;
+    burst->writes++;
+    bool late = ns_burst_paused(burst, now, pause);
+    if (__builtin_expect(late, 0)) {
+        /* The program may have waited unseen. */
+        if (burst->writes <= ns_burst_threshold(burst, from) + NS_BURST_STREAM)
+            ns_burst_doubted(burst, from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
+        burst->writes = 0;
+    }
+    burst->at = now;
+    return late ? NS_BURST_LATE : NS_BURST_GO_ON;
+}
+
+/* Counts one more write of a burst that is not held. now: only needed if ns_burst_is_timed. */
+static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned from, uint16_t now,
+                                                unsigned pause, uint8_t wait)
+{
+    burst->crossing |= burst->wait != wait;
+    burst->wait = wait;
+    burst->writes++;
+    if (burst->writes < ns_burst_threshold(burst, from)) {
+        if (burst->writes == 2)
+            burst->at = now;
+        return NS_BURST_GO_ON;
+    }
+    /* This is too slow for a stream: the program waits unseen, or sends a little now and then. */
+    bool slow = burst->writes > 2 && ns_burst_paused(burst, now, pause << burst->doubt);
+    burst->at = now;
+    if (!slow)
+        return NS_BURST_HOLD;
+    burst->writes = 1;
+    return NS_BURST_GO_ON;
+}
+
+/* What was held is sent at the time now: the burst has ended. */
+static inline void ns_burst_pushed(struct ns_burst *burst, unsigned from, uint16_t now,
+                                   unsigned pause)
+{
+    bool late = burst->writes && ns_burst_paused(burst, now, pause);
+    /* Only one write was held, on a connection that only sends. */
+    bool useless = pause != NS_BURST_NEVER && burst->crossing &&
+                   burst->writes == ns_burst_threshold(burst, from);
+    if (late || useless)
+        ns_burst_doubted(burst,
+                         late && from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
+    ns_burst_ended(burst);
+}
+
+/* How many times has the thread waited since the last write? wait: the thread's waits so far. */
+static inline unsigned ns_burst_waits(const struct ns_burst *burst, uint8_t wait)
+{
+    return (uint8_t)(wait - burst->wait);
+}
+
+/* The program has looked for an answer to what is held, and found none. Is it the second time since
+ * the last write? */
+static inline bool ns_burst_looked(struct ns_burst *burst, uint8_t wait)
+{
+    bool again = burst->wait != wait;
+    burst->wait = (uint8_t)(wait - 1);
+    return again;
+}
+
+#endif
