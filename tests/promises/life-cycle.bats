@@ -64,12 +64,6 @@ io_uring_permitted() {
     "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
 }
 
-# Interrupts the library by a signal handler at every instruction, or at every third one.
-interrupted() {
-    [[ $(uname -m) == x86_64 ]] || ns_skip "single steps are taken on x86-64 only"
-    LIFE_SECONDS=100 LIFE_STRIDE=3 LD_PRELOAD="$LIBRARY" "$PROBES/life_interrupted" "$1"
-}
-
 # survive PROGRAM: runs the scenarios of standard input. A row has the scenario's name; "-", or the reason why no bytes need
 # be held (another process writes, or there may be no MPTCP); and what it shows.
 survive() {
@@ -143,35 +137,6 @@ END
 
 @test "siglongjmp out of a handler works from inside the library and from inside a wait" {
     survives threads jumps
-}
-
-@test "a handler in the middle of dup may give the descriptor number to another socket" {
-    interrupted dup
-}
-
-@test "a handler in the middle of close may read by a duplicate, and the peer does not stall" {
-    interrupted close
-}
-
-@test "a handler in the middle of a wait may accept by a closed descriptor number, and the peer does not stall" {
-    interrupted wait
-}
-
-@test "a handler in the middle of a write may read, and TCP_NODELAY has the right value afterwards" {
-    interrupted join
-}
-
-@test "a handler in the middle of a write or of a wait may jump, and the bytes leave before the next wait" {
-    interrupted leave-write
-    interrupted leave-wait
-    export NAGLESHIM_POLICY=$CORK
-    interrupted leave-write
-    interrupted leave-wait
-}
-
-@test "a handler in the middle of a held write may close, and bytes written by a duplicate leave at the next wait" {
-    export NAGLESHIM_POLICY=$CORK
-    interrupted write
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
