@@ -113,15 +113,6 @@ static void replaces_stderr(const char *path)
     close(fd);
 }
 
-/* Replaces the file of that name by another one. */
-static void renews(const char *path)
-{
-    int fd;
-    if (unlink(path) != 0 || (fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600)) < 0)
-        die_errno(path);
-    close(fd);
-}
-
 SCENE("closes", close(near))
 
 SCENARIO("serves")
@@ -150,10 +141,6 @@ static void once(const char *step)
 {
     if (strncmp(step, "stderr=", 7) == 0) {
         replaces_stderr(step + 7);
-        return;
-    }
-    if (strncmp(step, "renew=", 6) == 0) {
-        renews(step + 6);
         return;
     }
     if (!run_scenario(step, strlen(step)))

@@ -153,55 +153,10 @@ JSON
     [[ $caught == "$(sed -n 's/^SigCgt:\t//p' /proc/self/status)" ]]
 }
 
-@test "if the program has closed stderr, the report still goes to a file that was opened for appending" {
-    echo 'what was there' >"$T/err"
-    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>>"$T/err"
-    [[ $(wc -l <"$T/err") -eq 2 && $(tail -n 1 "$T/err") == *": $DONE"* ]]
-    # A file without O_APPEND gets no line, because the line could overwrite other output.
-    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks close-stderr exit 2>"$T/err"
-    [[ ! -s $T/err ]]
-    # By then the name belongs to another file.
-    local err=$T/renewed
-    LD_PRELOAD=$LIBRARY "$PROBES/report" joins talks "renew=$err" close-stderr exit 2>>"$err"
-    [[ -e $err && ! -s $err ]]
-}
-
-@test "if the program has closed stderr, the report still goes to the terminal of its session" {
-    cat >"$T/terminal.py" <<'PY'
-import os, pty, sys
-pid, terminal = pty.fork()
-if pid == 0:
-    if sys.argv[1] == "left": # as a daemon does: in a session that has no terminal
-        if os.fork():
-            os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
-        os.setsid()
-    os.environ["LD_PRELOAD"] = sys.argv[2]
-    os.execv(sys.argv[3], sys.argv[3:])
-said = b""
-while True:
-    try:
-        data = os.read(terminal, 4096)
-    except OSError:
-        break
-    if not data:
-        break
-    said += data
-assert os.waitpid(pid, 0)[1] == 0
-sys.stdout.write(said.decode())
-PY
-    python3 "$T/terminal.py" its "$LIBRARY" "$PROBES/report" joins talks close-stderr exit >"$T/its"
-    grep -qF ": $DONE" "$T/its"
-    python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks exit >"$T/left"
-    grep -qF ": $DONE" "$T/left"
-    # By then that terminal may belong to somebody else.
-    python3 "$T/terminal.py" left "$LIBRARY" "$PROBES/report" joins talks close-stderr exit >"$T/left"
-    [[ ! -s $T/left ]]
-}
-
 @test "if descriptor 2 refers to another file than at the start, it gets no report" {
     says joins talks "stderr=$T/other" exit
     [[ $status -eq 0 && -z $stderr && -e $T/other && ! -s $T/other ]]
-    # If stderr is closed from the start, the program may reuse descriptor 2, here for a listener.
+    # If stderr is closed from the start, the program may use descriptor 2, here for a listener.
     LD_PRELOAD=$LIBRARY strace -f -qq -e trace=write -o "$T/raw" "$PROBES/report" joins talks exit 2>&-
     [[ $(grep -c 'write(2, "nagleshim' "$T/raw") -eq 0 ]]
     # NAGLESHIM_LOG_FILE gets the report in any case.
