@@ -240,7 +240,7 @@ bounds_delayed_acks() {
     done
 }
 
-# --- descriptors that are closed elsewhere, and filters
+# --- descriptors that are closed elsewhere
 
 # flows PROGRAM SCENARIO [POLICY]...: afterwards the library still treats the connection: the small writes of both ends do
 # not wait, as they do without the library.
@@ -271,14 +271,4 @@ flows() {
 
 @test "sockets that a program makes with syscall() are treated, and getsockopt reports that TCP_NODELAY is not set" {
     keeps descriptors made-by-number "$CORK" ''
-}
-
-@test "a filter that a forked child installs leaves its parent's listener as it is" {
-    keeps filters of-a-child
-}
-
-@test "after the program installs a seccomp filter, the library makes no call that it forbids, and sockets have the program's own options" {
-    keeps filters kills
-    keeps filters permits
-    keeps filters permits-by-number
 }

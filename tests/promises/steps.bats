@@ -65,7 +65,8 @@ translate() {
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
         call ~ /^(getpid|getpeername|newfstatat|fstat|mmap)$/ && filtered { say(call) }
-        call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
+        call == "fcntl" && !/F_SETFL/ && filtered { say(call) }
+        call == "seccomp" || call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
     awk "$program" "$1" "$1"
 }
 
@@ -476,6 +477,18 @@ $(repeat 3 'fork ack=1 read write')$(repeat 2 'fork read write')"
     does 'connected write*2 filter write*8 hear write hear wait connected write*8 hear write hear wait' \
         'write nodelay=1 write nodelay=0 filter write*8 read write read wait listen wait'
     does 'connected helper filter write*2 close' 'fork gone filter write*2 close'
+    # mmap and fcntl are those of posix_spawn and fdopen.
+    does 'connected write*2 filter spawn vfork exec fdopen stdout pass' \
+        'write nodelay=1 write nodelay=0 filter mmap fork*2 exec fcntl dup pass'
+    does 'connected write*2 filter becomes-a-pipe' 'write nodelay=1 write nodelay=0 filter dup read'
+}
+
+@test "before a seccomp filter the library clears its TCP_NODELAY, except in a forked child, whose parent uses the sockets" {
+    local begin='listener:nodelay=1 listener:bound listen accept write'
+    does 'accepted write*2 filter accept' "$begin write listener:nodelay=0 listener:bound nodelay=0 bound filter listen accept"
+    does 'connected write*2 filter-by-number write' 'write nodelay=1 write nodelay=0 filter write'
+    does 'connected nodelay filter' 'nodelay=1 filter'
+    does 'accepted write child-filter' "$begin fork filter"
 }
 
 @test "if no rule is for the program, the library makes no table and does nothing" {

@@ -3,11 +3,10 @@
 #ifndef PROBES_STEPS_LIFE_H
 #define PROBES_STEPS_LIFE_H
 
+#include "filter.h"
 #include "steps_traffic.h"
 
 #include <linux/close_range.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
@@ -269,14 +268,9 @@ SCENE("no-aio", EXPECT(syscall(SYS_io_setup, 0, &requests) == -1))
 SCENE("no-uring", EXPECT(syscall(SYS_io_uring_setup, 0, NULL) == -1))
 SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
-SCENARIO("filter")
-{
-    static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    static struct sock_fprog allow = {.len = 1, .filter = all};
-    if (geteuid() != 0) /* root may install a filter without it */
-        EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allow) == 0);
-}
+SCENE("filter", EXPECT(FORBID_NOTHING(false)))
+SCENE("filter-by-number", EXPECT(FORBID_NOTHING(true)))
+SCENE("child-filter", CHILD(fork(), FORBID_NOTHING(false)))
 
 static _Atomic int staying;
 
