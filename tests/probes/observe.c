@@ -7,15 +7,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HEADER = 5, BODY = 7, ANSWER = 3, ROUNDS = 4 };
@@ -231,39 +228,6 @@ SCENARIO("slow-readers")
         if (write(way[1], "!", 1) != 1 || poll(&wake, 1, -1) != 1 || read(way[0], data, 1) != 1)
             die_errno("poll");
     }
-}
-
-static sigjmp_buf out;
-
-static void jump(int number)
-{
-    (void)number;
-    siglongjmp(out, 1);
-}
-
-/* A signal handler jumps out of the first write while the record is made. Later calls must be as
- * fast as usual. */
-SCENARIO("jump")
-{
-    struct itimerval soon = {.it_value.tv_usec = 100000};
-    struct timespec begin, end;
-    int fd = loopback_connect(&server), on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    signal(SIGALRM, jump);
-    if (sigsetjmp(out, 1) == 0) {
-        setitimer(ITIMER_REAL, &soon, NULL);
-        rounds(fd, 1);
-        die("nothing took long");
-    }
-    close(fd);
-    fd = loopback_connect(&server);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    rounds(fd, 50);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    printf("ms %ld\n",
-           (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
-    close(fd);
 }
 
 static char **arguments;
