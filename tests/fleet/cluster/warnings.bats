@@ -100,19 +100,6 @@ says() {
     says kube-system 'pods in kube-system never get nagleshim'
 }
 
-@test "a workload for Windows or for another machine causes a warning if it asks for the library" {
-    workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/os" = "windows"'
-    says asks 'asks for nagleshim but is for Windows: nothing is injected'
-    says quiet ''
-    workload DaemonSet '.spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms =
-        [{matchExpressions: [{key: "kubernetes.io/arch", operator: "Exists"}]},
-         {matchExpressions: [{key: "kubernetes.io/os", operator: "In", values: ["windows"]}]}]'
-    says asks 'asks for nagleshim but is for Windows: nothing is injected'
-    workload Deployment '.spec.template.spec.nodeSelector."kubernetes.io/arch" = "ppc64le"'
-    says asks 'asks for nagleshim but is for a machine other than amd64 and arm64: nothing is injected'
-    says quiet ''
-}
-
 @test "a volume or a container with our name causes a warning" {
     local told='asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected'
     workload Job '.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]'
@@ -120,30 +107,6 @@ says() {
     workload Job '.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]'
     says asks "$told"
     says quiet ''
-}
-
-@test "an LD_PRELOAD from valueFrom causes a warning with the container's name, unless a later value replaces it" {
-    workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
-        {configMapKeyRef: {name: "c", key: "k"}}}]'
-    says asks 'not injected, because an LD_PRELOAD from valueFrom cannot be extended: app'
-    says quiet ''
-    workload CronJob '.spec.jobTemplate.spec.template.spec.containers[0].env = [{name: "LD_PRELOAD", valueFrom:
-        {configMapKeyRef: {name: "c", key: "k"}}}, {name: "LD_PRELOAD", value: "x.so"}]'
-    says asks ''
-}
-
-@test "a mount at our path causes a warning with the container's name" {
-    workload Deployment '.spec.template.spec.volumes = [{name: "mine", emptyDir: {}}]
-        | .spec.template.spec.containers[0].volumeMounts = [{name: "mine", mountPath: "/opt"}]'
-    says asks 'not injected, because they have a volume or device of their own at /opt/nagleshim or /etc/nagleshim: app'
-    says quiet ''
-}
-
-@test "unknown containers and invalid names of ConfigMaps cause a warning" {
-    workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/containers": "app, ap"}'
-    says asks 'the annotation nagleshim.dev/containers names unknown containers: ap'
-    workload Deployment '.spec.template.metadata.annotations = {"nagleshim.dev/policy": "my_policy"}'
-    says asks 'the annotation nagleshim.dev/policy is "my_policy", which is not a valid name of a ConfigMap: nothing is injected'
 }
 
 @test "a label on an existing pod causes a warning" {

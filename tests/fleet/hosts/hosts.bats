@@ -44,27 +44,6 @@ milliseconds() {
     (($(milliseconds) > 20 * 30))
 }
 
-@test "a truncated library and a foreign one are refused, in one line each, and nothing is changed" {
-    # shellcheck disable=SC2016 # the system's shell expands them
-    run -0 boot_debian <<'END'
-library=$(ls /usr/lib/*/libnagleshim.so)
-install -D "$library" /opt/cut/libnagleshim.so
-truncate -s 20000 /opt/cut/libnagleshim.so
-install -D "$library" /opt/foreign/libnagleshim.so
-printf '\267' | dd of=/opt/foreign/libnagleshim.so bs=1 seek=18 conv=notrunc status=none # e_machine: aarch64
-for place in cut foreign; do
-    for way in '--unit exchange' --preload; do
-        nagleshim host enable $way --library /opt/$place/libnagleshim.so
-        echo "status $?"
-    done
-done
-rm -r /opt/cut /opt/foreign
-END
-    [[ $(grep -c '^status 2$' <<<"$output") -eq 4 && $(grep -c '^nagleshim host: ' <<<"$output") -eq 4 ]]
-    [[ ${#lines[@]} -eq 8 ]]
-    diff "$BATS_FILE_TMPDIR/before" <(configuration)
-}
-
 @test "an enabled unit stops stalling at its next start, and keeps its own LD_PRELOAD" {
     # shellcheck disable=SC2016
     run -0 boot_debian <<END
