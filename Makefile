@@ -78,7 +78,7 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 # The completions for bash, zsh and fish. Each file has the name that its shell looks for.
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
-.PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-aarch64 \
+.PHONY: all compiler always examples probes units differential demo check deps check-libcs check-kernels check-aarch64 \
 	check-sidecar check-bare check-strangers soak check-museum check-page image check-fleet fuzzers fuzz fuzz-programs \
 	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall deb rpm bench figures lint format \
 	clean help
@@ -177,11 +177,6 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
 
-# Programs that use another TCP implementation (Debian's lwIP), as peers of programs with the library.
-$B/lwip/%: tests/systems/lwip/%.c tests/probes/tun.h $(wildcard examples/*.h)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Iexamples -isystem /usr/include/lwip -o $@ $< -llwip -pthread
-
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
@@ -200,7 +195,6 @@ differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
 probes: $(PROBES)
 units: $(UNITS)
-lwip: $B/lwip/quote_server
 
 # --- the two main targets -----------------------------------------------------------------------------------
 demo: ## install missing packages, build, and measure stalls without and with the library
@@ -210,7 +204,7 @@ demo: ## install missing packages, build, and measure stalls without and with th
 
 check: ## install what the tests need, build, and run all tests
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units lwip fuzzers differential
+	@$(MAKE) --no-print-directory -s all examples probes units fuzzers differential
 	@tests/run
 
 check-libcs: ## test the library with glibc 2.31, 2.36 and 2.41 and with musl (as root; installs systems in .deps/libcs)
@@ -417,8 +411,8 @@ lint: ## check formatting, layers and shell scripts, and build with gcc and clan
 	clang-format --dry-run --Werror $(C_FILES)
 	tests/layers
 	shellcheck -x $(SHELL_FILES)
-	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units lwip fuzzers differential
-	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units lwip fuzzers differential
+	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units fuzzers differential
+	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units fuzzers differential
 
 format: ## reformat the C files with clang-format
 	clang-format -i $(C_FILES)

@@ -78,7 +78,6 @@ survive() {
     survive fds <<'END'
 becomes-udp        - datagrams are not joined if a UDP socket takes a connection's descriptor number by raw system calls
 becomes-others     - a pipe, nothing, or another connection may take a connection's descriptor number by raw system calls
-reuse-race         - threads that keep reusing each other's closed descriptor numbers get only their own bytes
 rights-listener    - a connection accepted from a listener that arrived in a message is served in time
 END
 }
@@ -151,15 +150,10 @@ END
 
 @test "the scenarios detect late bytes" {
     local program
-    cat >"$T/bad.c" <<'END'
-#include <sys/socket.h>
-ssize_t write(int fd, const void *data, size_t size) { return send(fd, data, size, MSG_MORE); }
-END
-    gcc -shared -fPIC -o "$T/bad.so" "$T/bad.c"
-    for program in 'processes fork' 'threads cancellation'; do
+    for program in 'processes fork'; do
         # shellcheck disable=SC2086 # two words
         set -- $program
-        LD_PRELOAD=$T/bad.so timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true
+        LD_PRELOAD=$PROBES/stress_fault.so STRESS_FAULT=hold timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true
         holds "$(field late "$T/bad.out") > 0" || {
             echo "$program did not notice"
             cat "$T/bad.out"

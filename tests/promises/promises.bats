@@ -111,27 +111,6 @@ in_time() {
     done
 }
 
-# --- waits and clocks
-
-@test "the transparency probe detects a library that uses another clock" {
-    local source
-    alone "$PROBES/transparency" main >"$T/plain" </dev/null
-    for source in \
-        'int sem_timedwait(void *, void *); int sem_clockwait(void *s, int c, void *t) {
-            return c > 1 ? (errno = EINVAL, -1) : sem_timedwait(s, t); }' \
-        'int pthread_cond_timedwait(void *, void *, void *);
-         int pthread_cond_clockwait(void *s, void *m, int c, void *t) { return pthread_cond_timedwait(s, m, t); }'; do
-        printf '#include <errno.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n%s\n' "$source" >"$T/bad.c"
-        gcc -shared -fPIC -D_GNU_SOURCE -o "$T/bad.so" "$T/bad.c"
-        LD_PRELOAD=$T/bad.so alone "$PROBES/transparency" main >"$T/bad" </dev/null
-        run diff "$T/plain" "$T/bad"
-        [[ $status -eq 1 ]] || {
-            echo "not noticed: $source"
-            return 1
-        }
-    done
-}
-
 # --- the log, and descriptors of other processes
 
 @test "the log is appended to its file, which is created with the mode that the umask allows" {

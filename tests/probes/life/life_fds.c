@@ -2,7 +2,6 @@
 /* Descriptors that are duplicated, replaced, passed on, and closed unseen by the library. */
 #include "life.h"
 
-#include <pthread.h>
 #include <sys/un.h>
 
 /* Replaces fd by another descriptor, by raw system calls. */
@@ -84,36 +83,6 @@ SCENARIO("becomes-others")
     arrives(other.peer, "to the other");
     RAW(close, conn.peer, 0, 0, 0);
     close_conn(other);
-}
-
-static void *reuser(void *unused)
-{
-    for (int i = 0; i < 150; i++) {
-        char first[32], second[32];
-        struct conn conn = open_conn();
-        snprintf(first, sizeof first, "<%ld %d ", (long)unused, i);
-        snprintf(second, sizeof second, "%d>", i);
-        put(conn.fd, first);
-        put(conn.fd, second);
-        if (i % 3 == 0) /* by a raw system call */
-            RAW(close, conn.fd, 0, 0, 0);
-        else
-            close(conn.fd);
-        strcat(first, second);
-        arrives(conn.peer, first);
-        ends(conn.peer, 0);
-    }
-    return NULL;
-}
-
-/* Four threads constantly reuse each other's descriptor numbers. */
-SCENARIO("reuse-race")
-{
-    pthread_t threads[4];
-    for (long i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, reuser, (void *)i);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
 }
 
 /* A running child receives a listener, and serves one of its connections. */
