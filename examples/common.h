@@ -72,7 +72,6 @@ struct rounds {
     int64_t round_begun;
     struct traffic before;
     int64_t *ns;
-    bool whole; /* only the total time is measured, because reading the clock costs time, too */
 };
 
 __attribute__((format(printf, 2, 3), noreturn)) static inline void fail(int status,
@@ -334,15 +333,12 @@ static inline void rounds_begin(struct rounds *rounds, int fd)
 {
     if (rounds->seen == rounds->warmup)
         rounds->before = traffic_of(fd);
-    else if (rounds->whole)
-        return;
     rounds->round_begun = now_ns();
 }
 
 static inline void rounds_end(struct rounds *rounds)
 {
-    if (!rounds->whole || rounds->seen + 1 == rounds->warmup + rounds->wanted)
-        rounds->ended = now_ns();
+    rounds->ended = now_ns();
     if (rounds->seen++ < rounds->warmup)
         return;
     if (rounds->done == 0)
@@ -412,11 +408,9 @@ static inline void print_meter(const struct meter *meter, int fd)
 static inline void print_rounds(const struct rounds *rounds, int fd)
 {
     struct summary summary = summarise(rounds->ns, rounds->done);
-    printf("rounds %zu warmup %zu total_ms %.3f ", rounds->done, rounds->warmup,
-           (double)(rounds->ended - rounds->begun) / 1e6);
-    if (!rounds->whole)
-        printf("median_us %.1f max_us %.1f stalls %zu ", summary.median_us, summary.max_us,
-               summary.stalls);
+    printf("rounds %zu warmup %zu total_ms %.3f median_us %.1f max_us %.1f stalls %zu ",
+           rounds->done, rounds->warmup, (double)(rounds->ended - rounds->begun) / 1e6,
+           summary.median_us, summary.max_us, summary.stalls);
     print_traffic(traffic_since(rounds->before, traffic_of(fd)), rounds->done);
 }
 

@@ -93,8 +93,6 @@ int main(int argc, char **argv)
     client.commands = connect_for(&client, argv + optind, CONNECTION_COMMANDS);
     client.data = connect_for(&client, argv + optind, CONNECTION_DATA);
     run(&client, &rounds);
-    printf("quotes %zu quotes_per_s %.1f ", rounds.done,
-           (double)rounds.done * 1e9 / (double)(rounds.ended - rounds.begun));
     print_rounds(&rounds, client.commands);
     return 0;
 }

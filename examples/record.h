@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The format of a record, shared by sender and receiver. No code for I/O.
  *
- * A stream is a sequence of records, each with its length first. A batch begins with a header: a
- * record of length zero with the number of records that follow. */
+ * A stream is a sequence of records, each with its length first. */
 #ifndef EXAMPLES_RECORD_H
 #define EXAMPLES_RECORD_H
 
@@ -18,11 +17,6 @@ struct record {
     uint32_t number;
     int64_t made_ns; /* CLOCK_MONOTONIC when it was produced */
     char text[RECORD_MOST - 16];
-};
-
-struct batch_header {
-    uint16_t zero;
-    uint16_t records;
 };
 
 /* 20 to 100 bytes, the same in every run. */

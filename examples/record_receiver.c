@@ -22,12 +22,7 @@ static bool winsock;
 struct stream {
     char buffer[READ_SIZE + RECORD_MOST];
     size_t have;
-    uint32_t next;       /* number of the record that must come next */
-    uint32_t batch_left; /* records that are still missing from the current batch */
-    uint64_t bytes;      /* of counted records */
-    uint64_t receives;   /* from the first counted record on */
-    int64_t begun;
-    int64_t ended;
+    uint32_t next; /* number of the record that must come next */
     int64_t *delay_ns;
     size_t counted;
     size_t room;
@@ -43,10 +38,6 @@ static void note_delay(struct stream *stream, const struct record *record, int64
         if (stream->delay_ns == NULL)
             die("no memory for %zu delays", stream->room);
     }
-    if (stream->counted == 0)
-        stream->begun = now;
-    stream->ended = now;
-    stream->bytes += record->length;
     stream->delay_ns[stream->counted++] = now - record->made_ns;
 }
 
@@ -60,20 +51,12 @@ static void check_record(const struct stream *stream, const struct record *recor
         die("record %u arrived with other bytes than were sent", stream->next);
 }
 
-/* Use the record or batch header at AT. Returns its size, or 0 if it is not complete yet. */
+/* Use the record at AT. Returns its size, or 0 if it is not complete yet. */
 static size_t take_one(struct stream *stream, const char *at, size_t have, int64_t now)
 {
-    struct batch_header header;
     struct record record;
-    if (have < sizeof(header))
+    if (have < sizeof(record.length))
         return 0;
-    memcpy(&header, at, sizeof(header));
-    if (header.zero == 0) {
-        if (stream->batch_left > 0)
-            die("a batch ended %u records early", stream->batch_left);
-        stream->batch_left = header.records;
-        return sizeof(header);
-    }
     memcpy(&record.length, at, sizeof(record.length));
     if (record.length != record_length(stream->next))
         die("record %u arrived with a length of %u", stream->next, record.length);
@@ -83,8 +66,6 @@ static size_t take_one(struct stream *stream, const char *at, size_t have, int64
     check_record(stream, &record);
     note_delay(stream, &record, now);
     stream->next++;
-    if (stream->batch_left > 0)
-        stream->batch_left--;
     return record.length;
 }
 
@@ -117,9 +98,8 @@ static void receive(int fd, struct stream *stream)
         delay_acknowledgement(fd);
         stream->have += (size_t)got;
         take_all(stream, now_ns());
-        stream->receives += stream->counted > 0;
     }
-    if (stream->have > 0 || stream->batch_left > 0)
+    if (stream->have > 0)
         die("the sender closed the connection within record %u", stream->next);
 }
 
@@ -127,18 +107,12 @@ static void serve(int fd)
 {
     static struct stream stream;
     struct summary summary;
-    double ms;
     stream = (struct stream){0};
     receive(fd, &stream);
     write_all(fd, &stream.next, sizeof(stream.next));
-    ms = (double)(stream.ended - stream.begun) / 1e6;
     summary = summarise(stream.delay_ns, stream.counted);
-    printf("records %zu warmup %zu bytes %llu receives %llu total_ms %.3f records_per_s %.1f "
-           "median_us %.1f max_us %.1f stalls %zu\n",
-           stream.counted, common.warmup, (unsigned long long)stream.bytes,
-           (unsigned long long)stream.receives, ms,
-           ms > 0 ? (double)stream.counted * 1e3 / ms : 0.0, summary.median_us, summary.max_us,
-           summary.stalls);
+    printf("records %zu warmup %zu median_us %.1f max_us %.1f stalls %zu\n", stream.counted,
+           common.warmup, summary.median_us, summary.max_us, summary.stalls);
     fflush(stdout);
     free(stream.delay_ns);
 }

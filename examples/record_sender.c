@@ -9,7 +9,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
-enum { BATCH_LIMIT = 10000, WINSOCK_BUFFER = 8192 };
+enum { WINSOCK_BUFFER = 8192 };
 
 static const char help[] =
     "Usage: record_sender [OPTION]... HOST PORT [COUNT]\n"
@@ -17,21 +17,13 @@ static const char help[] =
     "  --sndbuf N      SO_SNDBUF; 0 is the least there is\n"
     "  --winsock-send  while the buffer is under 8 KiB, a send ends when it is acknowledged\n"
     "  --pace US       produce a record every US microseconds, instead of at once\n"
-    "  --batch N       gather N records behind a header into one send\n"
-    "  --nodelay       TCP_NODELAY\n"
-    "  --cork          TCP_CORK, taken off at the end\n"
     "  --warmup N      sends before those that count (0)\n"
-    "  --whole         take the time of all sends together, and not of each\n"
     "  --help          this text\n";
 
 struct sender {
     struct common common;
     bool winsock;
-    bool cork;
-    bool whole;
     int64_t pace_ns;
-    uint32_t batch; /* records in a send; 0: one, without a header */
-    uint32_t records;
 };
 
 /* The kernel's smallest buffer is below Winsock's default, and the kernel's default is above it.
@@ -60,18 +52,18 @@ static void wait_until(int64_t ns)
         ;
 }
 
-/* Write the next record to AT. Returns its size. */
-static size_t produce(char *at, uint32_t number)
+/* Make the next record. Returns its size. */
+static size_t produce(struct record *record, uint32_t number)
 {
-    struct record record = {.length = record_length(number), .number = number};
-    fill_pattern(record.text, record.length - offsetof(struct record, text), number);
-    record.made_ns = now_ns();
-    memcpy(at, &record, record.length);
-    return record.length;
+    *record = (struct record){.length = record_length(number), .number = number};
+    fill_pattern(record->text, record->length - offsetof(struct record, text), number);
+    record->made_ns = now_ns();
+    return record->length;
 }
 
-static void send_all(int fd, const char *data, size_t size)
+static void send_all(int fd, const void *record, size_t size)
 {
+    const char *data = record;
     while (size > 0) {
         ssize_t sent = send(fd, data, size, 0);
         if (sent < 0 && errno != EINTR)
@@ -83,26 +75,17 @@ static void send_all(int fd, const char *data, size_t size)
     }
 }
 
-static void run(int fd, struct sender *sender, struct rounds *rounds)
+static void run(int fd, const struct sender *sender, struct rounds *rounds)
 {
-    static char buffer[sizeof(struct batch_header) + BATCH_LIMIT * RECORD_MOST];
     bool slow = sender->winsock && buffer_is_at_minimum(fd);
-    uint32_t in_send = sender->batch > 0 ? sender->batch : 1;
-    uint32_t number = 0;
     int64_t due = now_ns();
-    while (rounds_left(rounds)) {
-        struct batch_header header = {.records = (uint16_t)in_send};
-        size_t size = sender->batch > 0 ? sizeof(header) : 0;
-        if (sender->records - number < in_send)
-            header.records = (uint16_t)(sender->records - number);
-        memcpy(buffer, &header, size);
-        for (uint32_t i = 0; i < header.records; i++) {
-            if (sender->pace_ns > 0)
-                wait_until(due += sender->pace_ns);
-            size += produce(buffer + size, number++);
-        }
+    for (uint32_t number = 0; rounds_left(rounds); number++) {
+        struct record record;
+        if (sender->pace_ns > 0)
+            wait_until(due += sender->pace_ns);
+        size_t size = produce(&record, number);
         rounds_begin(rounds, fd);
-        send_all(fd, buffer, size);
+        send_all(fd, &record, size);
         if (slow)
             wait_until_acknowledged(fd);
         rounds_end(rounds);
@@ -125,13 +108,9 @@ static void check_receipt(int fd, uint32_t records)
 static void parse_options(int argc, char **argv, struct sender *sender)
 {
     static const struct option options[] = {ALL_OPTIONS,
-                                            NODELAY_OPTION,
                                             {"sndbuf", required_argument, NULL, 's'},
                                             {"winsock-send", no_argument, NULL, 'a'},
-                                            {"cork", no_argument, NULL, 'k'},
-                                            {"whole", no_argument, NULL, 't'},
                                             {"pace", required_argument, NULL, 'p'},
-                                            {"batch", required_argument, NULL, 'b'},
                                             END_OF_OPTIONS};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -144,17 +123,8 @@ static void parse_options(int argc, char **argv, struct sender *sender)
         case 'a':
             sender->winsock = true;
             break;
-        case 'k':
-            sender->cork = true;
-            break;
-        case 't':
-            sender->whole = true;
-            break;
         case 'p':
             sender->pace_ns = 1000 * parse_number(optarg, "--pace", 1, 10000000);
-            break;
-        case 'b':
-            sender->batch = (uint32_t)parse_number(optarg, "--batch", 1, BATCH_LIMIT);
             break;
         }
     }
@@ -164,27 +134,18 @@ int main(int argc, char **argv)
 {
     struct sender sender = {.common = COMMON_DEFAULTS};
     struct rounds rounds;
-    uint32_t counted = 10000, in_send;
-    double seconds;
+    uint32_t counted = 10000;
     int fd;
     parse_options(argc, argv, &sender);
     if (argc - optind < 2 || argc - optind > 3)
         usage_error("needs HOST PORT, see --help");
     if (argc - optind == 3)
         counted = (uint32_t)parse_number(argv[optind + 2], "COUNT", 1, 1 << 30);
-    in_send = sender.batch > 0 ? sender.batch : 1;
-    sender.records = counted + (uint32_t)sender.common.warmup * in_send;
-    rounds_prepare(&rounds, (counted + in_send - 1) / in_send, sender.common.warmup);
-    rounds.whole = sender.whole;
+    rounds_prepare(&rounds, counted, sender.common.warmup);
     fd = connect_to(argv[optind], argv[optind + 1], &sender.common.socket);
-    if (sender.cork)
-        set_option(fd, IPPROTO_TCP, TCP_CORK, 1, "TCP_CORK");
     run(fd, &sender, &rounds);
-    if (sender.cork)
-        set_option(fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
-    check_receipt(fd, sender.records);
-    seconds = (double)(rounds.ended - rounds.begun) / 1e9;
-    printf("records %u records_per_s %.1f ", counted, counted / seconds);
+    check_receipt(fd, counted + (uint32_t)sender.common.warmup);
+    printf("records %u ", counted);
     print_rounds(&rounds, fd);
     return 0;
 }

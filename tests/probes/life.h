@@ -300,14 +300,6 @@ __attribute__((unused)) static void owe(struct conn conn)
     EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
 }
 
-/* The peer's socket reports its unacknowledged bytes. */
-__attribute__((unused)) static bool is_acknowledged(int peer)
-{
-    int bytes = -1;
-    RAW(ioctl, peer, SIOCOUTQ, &bytes, 0);
-    return bytes == 0;
-}
-
 /* Under auto-cork the library holds the first of two small writes to a socket that it treats. There
  * are two writes because the last one of a repeated burst is not held. */
 __attribute__((unused)) static void still_governed(struct conn conn)
