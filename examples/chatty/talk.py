@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Sends messages with json.dump, which writes a piece for each name, value and bracket. The result depends on the file:
-# "text" is socket.makefile("w", buffering=1), whose text layer keeps the pieces until the flush; "codec", from the time
-# before the text layer, writes each piece at once.
-# Usage: talk.py text|codec PORT WARMUP COUNT
+# Sends messages with json.dump, which writes a piece for each name, value and bracket. A codec's writer, from the time
+# before the text layer, sends each piece at once.
+# Usage: talk.py PORT WARMUP COUNT
 import codecs
 import json
 import socket
@@ -10,13 +9,10 @@ import sys
 import time
 
 
-def main(kind, port, warmup, count):
+def main(port, warmup, count):
     connection = socket.create_connection(("127.0.0.1", port))
     answers = connection.makefile("rb")
-    if kind == "text":
-        out = connection.makefile("w", buffering=1)
-    else:
-        out = codecs.getwriter("utf-8")(connection.makefile("wb", buffering=0))
+    out = codecs.getwriter("utf-8")(connection.makefile("wb", buffering=0))
     times = []
     for number in range(warmup + count):
         begun = time.monotonic()
@@ -32,4 +28,4 @@ def main(kind, port, warmup, count):
         sum(t > 0.020 for t in times)))
 
 
-main(sys.argv[1], *map(int, sys.argv[2:]))
+main(*map(int, sys.argv[1:]))

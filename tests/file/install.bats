@@ -47,24 +47,16 @@ expected_files() {
     } | sort -k2
 }
 
-@test "make install puts the library, the command, the schema, the policies and the manual below PREFIX" {
+@test "make install puts every file below PREFIX, writes the library as a new file, and make uninstall removes exactly these" {
+    local library=$INSTALLED/usr/local/lib/libnagleshim.so before
     quiet_make install DESTDIR="$INSTALLED"
     diff <(expected_files usr/local usr/local/lib) <(files_below "$INSTALLED")
-}
-
-@test "make install writes the library as a new file, so that running programs keep the old one" {
-    quiet_make install DESTDIR="$INSTALLED"
-    local library=$INSTALLED/usr/local/lib/libnagleshim.so before
     before=$(stat -c %i "$library")
     exec 7<"$library"
     quiet_make install DESTDIR="$INSTALLED"
     # A process that has the old file open or mapped keeps it.
     [[ $(stat -L -c %i /dev/fd/7) == "$before" && $(stat -c %i "$library") != "$before" ]]
     exec 7<&-
-}
-
-@test "make uninstall removes exactly the files that make install has installed" {
-    quiet_make install DESTDIR="$INSTALLED"
     touch "$INSTALLED/usr/local/lib/libother.so" "$INSTALLED/usr/local/bin/other"
     quiet_make uninstall DESTDIR="$INSTALLED"
     diff <(printf '644 usr/local/%s\n' bin/other lib/libother.so) <(files_below "$INSTALLED")

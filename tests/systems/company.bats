@@ -189,14 +189,6 @@ set_group_id() {
     [[ ,$(findmnt -no OPTIONS -T "$2"), != *,nosuid,* ]] || ns_skip "the file system has no set-group-ID"
 }
 
-@test "a set-group-ID program is left alone" {
-    set_group_id "$EXAMPLES/tcp_nodelay_client" "$T/client"
-    CLIENT=("$T/client")
-    stalls LD_PRELOAD="$LIBRARY"
-    chmod g-s "$T/client"
-    flows LD_PRELOAD="$LIBRARY"
-}
-
 @test "a set-group-ID program is left alone even if the loader trusts the library" {
     # ld.so preloads libraries from its own directories if the name has no slash and the file is set-user-ID.
     local mounts trusted name program
@@ -291,31 +283,6 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     CLIENT=("${command[@]}")
     stalls
     flows_both LD_PRELOAD="$LIBRARY"
-}
-
-@test "a descriptor beyond the table is left alone, and its bytes are correct" {
-    # A table of 1024 instead of 1 048 576 descriptors, because few machines allow more.
-    mkdir "$T/small"
-    cp -r Makefile shim "$T/small"
-    sed -i 's/NS_FD_CHUNKS = 1024,/NS_FD_CHUNKS = 1,/' "$T/small/shim/conn/fds.h"
-    run ! diff -q shim/conn/fds.h "$T/small/shim/conn/fds.h"
-    local cjson
-    cjson=$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 -C "$T/small" CJSON_DIR="$cjson" OPT=-O0 \
-        build/libnagleshim.so 3>&-
-    local small=$T/small/build/libnagleshim.so plain=("${CLIENT[@]}") policy command
-    crowded 4096 1100 "${plain[@]}"
-    CLIENT=("${command[@]}")
-    for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
-        packets 20 4 LD_PRELOAD="$small" NAGLESHIM_POLICY="$policy" NAGLESHIM_LOG=debug
-        cat "$CLIENT_LOG" "$T/client.out"
-        grep -q ': no TCP socket$' "$CLIENT_LOG"
-        [[ $(field stalls "$T/client.out") -ge 12 ]]
-    done
-    # The last descriptor of the small table works.
-    crowded 4096 1023 "${plain[@]}"
-    CLIENT=("${command[@]}")
-    flows_both LD_PRELOAD="$small"
 }
 
 @test "closed descriptors 0 to 2 stay free for the program, and the stall is cured" {

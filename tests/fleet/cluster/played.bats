@@ -13,7 +13,7 @@ setup_file() {
     cluster_setup_file
     apply_policies
     # Files of images do not belong below a folder that bats cannot remove.
-    tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl static jemalloc
+    tests/fleet/play "$BATS_FILE_TMPDIR/play" images glibc musl jemalloc
 }
 
 setup() {
@@ -107,16 +107,6 @@ strict='.spec.securityContext = {runAsNonRoot: true, runAsUser: 10001, seccompPr
     apply_policies
 }
 
-@test "a static program runs as before, and doctor gives the reason" {
-    returned quiet queue-static
-    played 50
-    returned asks queue-static
-    is_injected
-    played 50
-    run build/nagleshim doctor "$PLAY/app-static/bin/queue_put"
-    [[ $output == *'reason: it is linked statically, so that nothing can be preloaded into it'* ]]
-}
-
 # config_map CONTENTS: makes a ConfigMap with that policy, under the default name.
 config_map() {
     jq -n --arg policy "$1" '{apiVersion: "v1", kind: "ConfigMap", metadata: {name: "nagleshim-policy"},
@@ -144,11 +134,4 @@ config_map() {
     # RETURNED=1 replaces the stored pod.
     [[ -z ${RETURNED-} ]] || cp "$T/now.json" "$stored"
     diff "$stored" "$T/now.json"
-}
-
-@test "with a missing image the pod does not start, and the message names the image" {
-    returned asks queue-glibc
-    jq '.spec.initContainers[0] |= (.image = "localhost/nagleshim:none" | .imagePullPolicy = "Never")' "$T/pod.json" >"$T/none.json"
-    run tests/fleet/play "$PLAY" "$T/none.json"
-    [[ $status -ne 0 && $output == *localhost/nagleshim:none* ]]
 }
