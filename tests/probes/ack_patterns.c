@@ -8,6 +8,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -84,6 +87,73 @@ static void reads_whole(int fd)
     nodelay(fd, 1);
     ROUNDS(fd, put(fd, MESSAGE); if (recv(fd, block, MESSAGE, MSG_WAITALL) != MESSAGE) exit(1));
 }
+
+static void reads_whole_message(int fd)
+{
+    struct iovec parts[2] = {{block, 10}, {block + 10, MESSAGE - 10}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ROUNDS(fd, put(fd, MESSAGE); if (recvmsg(fd, &message, MSG_WAITALL) != MESSAGE) exit(1));
+}
+
+/* Leaves the data in the socket until all of it is there. The kernel acknowledges unread data when
+ * its timer fires, and no option changes this, because tcp_cleanup_rbuf needs an empty queue. */
+static void leaves_unread(int fd, bool (*is_whole)(int fd))
+{
+    ROUNDS(fd, put(fd, MESSAGE); while (!is_whole(fd)); get(fd, MESSAGE));
+}
+
+static bool polled(int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    return poll(&input, 1, -1) == 1;
+}
+
+static bool selected(int fd)
+{
+    fd_set input;
+    FD_ZERO(&input);
+    FD_SET(fd, &input);
+    return select(fd + 1, &input, NULL, NULL, NULL) == 1;
+}
+
+static bool peeked(int fd)
+{
+    return polled(fd) && recv(fd, block, MESSAGE, MSG_PEEK) == MESSAGE;
+}
+
+static bool counted(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes == MESSAGE;
+}
+
+static bool polled_and_counted(int fd)
+{
+    return polled(fd) && counted(fd);
+}
+
+static bool slept_and_counted(int fd)
+{
+    pause_us(50);
+    return counted(fd);
+}
+
+static void has_low_water(int fd, bool (*is_whole)(int fd))
+{
+    set_option(fd, SOL_SOCKET, SO_RCVLOWAT, MESSAGE, "SO_RCVLOWAT");
+    leaves_unread(fd, is_whole);
+}
+
+#define LEAVES(name, leaves, is_whole)                                                             \
+    static void name(int fd)                                                                       \
+    {                                                                                              \
+        leaves(fd, is_whole);                                                                      \
+    }
+LEAVES(lowat_and_select, has_low_water, selected)
+LEAVES(lowat_and_poll, has_low_water, polled)
+LEAVES(peeks, leaves_unread, peeked)
+LEAVES(polls_and_counts, leaves_unread, polled_and_counted)
+LEAVES(sleeps_and_counts, leaves_unread, slept_and_counted)
 
 /* An event loop whose waits never block, because a pipe is always writable. */
 static void never_idle(int fd)
@@ -244,6 +314,13 @@ static const struct {
     struct peer peer;
 } patterns[] = {
     {"whole", reads_whole, {.pieces = 2, .nodelay = true}},
+    {"whole-of-nagle", reads_whole, {.pieces = 2}},
+    {"whole-message", reads_whole_message, {.pieces = 2}},
+    {"lowat-select", lowat_and_select, {.pieces = 2}},
+    {"lowat-poll", lowat_and_poll, {.pieces = 2}},
+    {"peek", peeks, {.pieces = 2}},
+    {"fionread", polls_and_counts, {.pieces = 2}},
+    {"fionread-sleep", sleeps_and_counts, {.pieces = 2}},
     {"never-idle", never_idle, {.asks = true, .pieces = 2}},
     {"child-reads", child_reads, {.pieces = 2}},
     {"splice", splices, {.pieces = 2}},

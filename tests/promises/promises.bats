@@ -174,51 +174,6 @@ END_OF_PYTHON
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
-# --- readers that wait for more data than has arrived, with the library on the reader only
-
-# reads SCENARIO LIMIT: the median round lasts a delayed ACK without the library, and less than LIMIT ms with it.
-reads() {
-    local median try
-    alone "$PROBES/promise_reads" "$1" >"$T/alone" || {
-        cat "$T/alone"
-        return 1
-    }
-    holds "$(field median "$T/alone") > 30"
-    for try in 1 2 3; do
-        shimmed '' "$PROBES/promise_reads" "$1" >"$T/out" || {
-            cat "$T/out"
-            return 1
-        }
-        median=$(field median "$T/out")
-        if holds "$median < $2"; then
-            [[ $try -eq 1 ]] || echo "# $1: $try tries" >&3
-            return 0
-        fi
-    done
-    echo "$1: a median round of $median ms"
-    return 1
-}
-
-# Recent kernels can limit the delay of an ACK.
-bounds_delayed_acks() {
-    python3 -c 'import socket; socket.socket().getsockopt(socket.IPPROTO_TCP, 46)' 2>/dev/null
-}
-
-@test "a reader that waits for a whole answer with MSG_WAITALL does not stall" {
-    reads waitall 5
-    reads waitall-recvmsg 5
-}
-
-# Except for a connection's first segments, unread data is not acknowledged before the kernel's timer fires
-# (promise_reads.c).
-@test "a reader that leaves data unread until it is complete waits at most for the shortest delayed ACK of the kernel" {
-    local way
-    bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
-    for way in lowat-select lowat-poll peek fionread fionread-sleep; do
-        reads "$way" 20
-    done
-}
-
 # --- descriptors that are closed elsewhere
 
 # flows PROGRAM SCENARIO [POLICY]...: afterwards the library still treats the connection: the small writes of both ends do
