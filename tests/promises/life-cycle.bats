@@ -86,7 +86,6 @@ END
     survive processes <<'END'
 fork               - held bytes leave before fork, and parent and child can both write afterwards
 exit               - held bytes leave before exit, _exit, _Exit and quick_exit if another process shares the connection
-clone-after-vfork  - a child of a raw clone gets its rules, also after a vfork
 vfork              - a child of vfork that changes its descriptors does not change its parent's connections
 daemon             - held bytes leave in time before and after daemon()
 daemon-waits       - bytes held at daemon() leave in time even if the daemon only computes
@@ -95,14 +94,9 @@ inetd-silent       elsewhere a server that gets its connection from inetd has it
 END
 }
 
-@test "a thread that is cancelled inside a wait has sent its held bytes" {
-    survives threads cancellation
-}
-
 @test "closes, resets and MPTCP neither lose nor delay bytes" {
     survive tcp <<'END'
 close-unread       - bytes sent before close arrive although unread data turns the close into a reset
-linger             - bytes sent before close arrive with SO_LINGER, also if it turns the close into a reset
 mptcp              perhaps MPTCP connections carry all bytes in order and in time
 END
 }

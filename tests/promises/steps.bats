@@ -201,7 +201,8 @@ does_under() {
     does 'connected write exec' "write $handed exec"
     does 'connected write spawn' "write $handed fork"
     does 'connected write vfork' "write $handed fork"
-    # After the child has ended, bursts are joined as before.
+    # After the child has ended, bursts are joined as before, and a raw clone is seen.
+    does 'connected vfork write*5 clone' "$handed fork write*3 nodelay=0 write*2 nodelay=1 fork"
     does 'connected write vfork write*5 close' \
         "write $handed fork write*2 nodelay=0 write*3 nodelay=1 close"
     does 'connected write fork' 'write fork'

@@ -84,27 +84,6 @@ SCENARIO("vfork")
     close_conn(other);
 }
 
-/* A child of a raw clone is a separate process, even if its thread has used vfork before. */
-SCENARIO("clone-after-vfork")
-{
-    struct conn conn = open_conn();
-    pid_t pid = vfork();
-    if (pid == 0)
-        _exit(0);
-    child_ended(pid, 0);
-    put(conn.fd, "held");
-    pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-    if (pid == 0) {
-        struct conn own = open_conn();
-        put(own.fd, "one");
-        put(own.fd, "two");
-        _exit(has_nodelay(own.fd) ? 0 : 1);
-    }
-    at_once(conn.peer, "held");
-    child_ended(pid, 0);
-    close_conn(conn);
-}
-
 /* daemon() forks inside libc. Its child continues to write, and waits. */
 static void becomes_daemon(bool writes_on)
 {

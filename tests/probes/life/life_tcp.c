@@ -1,39 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* How connections begin and end: shut down in either direction, reset, full, lingering, opened with
- * data. */
+/* How connections begin and end: reset, opened with data, by MPTCP. */
 #include "life.h"
 
-/* Bytes that a program sent before its close arrive, even if unread data or SO_LINGER make the
- * close a reset: without the library they have already left. */
+/* Bytes that a program sent before its close arrive, even if unread data makes the close a reset:
+ * without the library they have already left. */
 SCENARIO("close-unread")
 {
     struct conn conn = open_conn();
     answer(conn.peer, "never read");
     compute_ms(2);
-    put(conn.fd, "answer");
-    close(conn.fd);
-    at_once(conn.peer, "answer");
-    ends(conn.peer, -ECONNRESET);
-}
-
-SCENARIO("linger")
-{
-    struct linger none = {1, 0}, some = {1, 1};
-    struct conn conn = open_conn();
-    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &some, sizeof some);
-    put(conn.fd, "one ");
-    put(conn.fd, "two");
-    double begin = now_ms();
-    close(conn.fd);
-    double took = now_ms() - begin;
-    if (took > from_environment("LIFE_LIMIT_MS", 20)) {
-        printf("close took %.1f ms\n", took);
-        results->late++;
-    }
-    at_once(conn.peer, "one two");
-    ends(conn.peer, 0);
-    conn = open_conn();
-    setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     put(conn.fd, "answer");
     close(conn.fd);
     at_once(conn.peer, "answer");
