@@ -178,7 +178,7 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
 
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
-DIFFERENTIAL := $B/differential/program $B/differential/runner $B/differential/faults.so
+DIFFERENTIAL := $B/differential/program $B/differential/runner $B/probes/mistakes.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
@@ -186,10 +186,6 @@ $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.
 $B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
-
-$B/differential/faults.so: tests/differential/faults/faults.c
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -shared -fPIC -o $@ $< -ldl
 
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs

@@ -75,9 +75,9 @@ random() {
     random 20 150 auto-cork auto-cork-late
 }
 
-# found_out FAULT TEXT: a library with this fault is detected, and the lines printed show the fault.
+# found_out MISTAKE TEXT: a library with this mistake is detected, and the lines printed show it.
 found_out() {
-    DIFFERENTIAL_FAULT=$1 run differential -l "$DIFFERENTIAL/faults.so" -s 1 -n 2000 -m 1
+    MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s 1 -n 2000 -m 1
     if [[ $status -ne 1 ]] || ! grep -qE "$2" <<<"$output"; then
         echo "$1: exit status $status"
         echo "$output"
@@ -99,7 +99,7 @@ found_out() {
 }
 
 @test "the differential fuzzer reports nothing for a library that does nothing" {
-    run differential -l "$DIFFERENTIAL/faults.so" -s 1 -n 200
+    run differential -l "$PROBES/mistakes.so" -s 1 -n 200
     echo "$output"
     [[ $status -eq 0 ]]
     enough 200

@@ -147,7 +147,7 @@ END
     for program in 'processes fork'; do
         # shellcheck disable=SC2086 # two words
         set -- $program
-        LD_PRELOAD=$PROBES/stress_fault.so STRESS_FAULT=hold timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true
+        LD_PRELOAD=$PROBES/mistakes.so MISTAKE=hold timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true
         holds "$(field late "$T/bad.out") > 0" || {
             echo "$program did not notice"
             cat "$T/bad.out"

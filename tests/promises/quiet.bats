@@ -133,19 +133,6 @@ faults() {
 }
 
 @test "these tests detect a library that makes one extra call" {
-    cat >"$T/bad.c" <<'END'
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-ssize_t write(int fd, const void *data, size_t size)
-{
-    syscall(SYS_fcntl, fd, F_GETFL);
-    return syscall(SYS_write, fd, data, size);
-}
-END
-    gcc -shared -fPIC -o "$T/libnagleshim.so" "$T/bad.c"
-    LIBRARY=$T/libnagleshim.so
-    run quiet getppid "$PROBES/quiet" pipes
+    MISTAKE=call LIBRARY=$PROBES/mistakes.so run quiet getppid "$PROBES/quiet" pipes
     [[ $status -ne 0 && $output == *F_GETFL* ]]
 }

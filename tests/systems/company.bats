@@ -311,25 +311,6 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     done
 }
 
-# A library that makes a call that the sandbox forbids.
-careless_library() {
-    cat >"$T/careless.c" <<'END'
-#define _GNU_SOURCE
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-ssize_t read(int fd, void *data, size_t size)
-{
-    int one = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
-    return syscall(SYS_read, fd, data, size);
-}
-END
-    gcc -shared -fPIC -o "$T/careless.so" "$T/careless.c"
-}
-
 # in_allow_list HOW PRELOAD POLICY: runs the client that installs a seccomp filter; its exit status.
 in_allow_list() {
     local status=0
@@ -353,8 +334,7 @@ in_allow_list() {
             grep -qx 'shut in' "$T/shut.out"
         done
     done
-    careless_library
-    run in_allow_list prctl "$T/careless.so" ''
+    MISTAKE=option run in_allow_list prctl "$PROBES/mistakes.so" ''
     [[ $status -ne 0 ]]
 }
 
@@ -393,8 +373,7 @@ login() {
     ssh-keygen -q -t ed25519 -N '' -f "$T/host_key"
     ssh-keygen -q -t ed25519 -N '' -f "$T/key"
     expected=here$'\n'$(head -c 100000 /dev/zero | cksum)
-    careless_library
-    start_sshd "$T/careless.so" ''
+    MISTAKE=option start_sshd "$PROBES/mistakes.so" ''
     run login
     [[ $status -ne 0 ]]
     ns_stop sshd

@@ -107,7 +107,7 @@ static void make_environment(const char *library, const char *policy, char *envi
         {"NAGLESHIM_POLICY", policy},
         {"NAGLESHIM_POLICY_DIR", "/nonexistent"},
         {"NAGLESHIM_RECORD", library ? getenv("NAGLESHIM_RECORD") : NULL},
-        {"DIFFERENTIAL_FAULT", library ? getenv("DIFFERENTIAL_FAULT") : NULL},
+        {"MISTAKE", library ? getenv("MISTAKE") : NULL},
         {"PATH", "/usr/bin:/bin"},
         {"LC_ALL", "C"}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
