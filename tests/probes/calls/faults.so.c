@@ -103,8 +103,6 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     {                                                                                              \
         return FAILS(name) ? (type)refuse(error) : (type)result_of(made);                          \
     }
-REFUSES(int, madvise, (void *at, size_t size, int advice), EINVAL,
-        RAW(madvise, at, size, advice, 0))
 REFUSES(off_t, lseek, (int fd, off_t offset, int whence), EIO, RAW(lseek, fd, offset, whence, 0))
 REFUSES(ssize_t, readlink, (const char *path, char *buffer, size_t size), EACCES,
         RAW(readlinkat, AT_FDCWD, path, buffer, size))
@@ -112,8 +110,6 @@ REFUSES(int, getrlimit, (__rlimit_resource_t which, struct rlimit *limit), EPERM
         RAW(prlimit64, 0, which, NULL, limit))
 REFUSES(int, getsockname, (int fd, struct sockaddr *name, socklen_t *len), ENOBUFS,
         RAW(getsockname, fd, name, len, 0))
-REFUSES(int, getpeername, (int fd, struct sockaddr *name, socklen_t *len), ENOBUFS,
-        RAW(getpeername, fd, name, len, 0))
 REFUSES(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *len), EPERM,
         raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0))
 REFUSES(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t len), EPERM,
@@ -137,29 +133,6 @@ ssize_t read(int fd, void *data, size_t size)
     return file && FAILS(read) ? refuse(EIO) : result_of(RAW(read, fd, data, size, 0));
 }
 
-int fcntl(int fd, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    long argument = va_arg(arguments, long);
-    va_end(arguments);
-    return FAILS(fcntl) ? refuse(EMFILE) : (int)result_of(RAW(fcntl, fd, command, argument, 0));
-}
-
-/* Except close, which does not fail in this way. */
-long syscall(long number, ...)
-{
-    va_list arguments;
-    va_start(arguments, number);
-    long a[6];
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(arguments, long);
-    va_end(arguments);
-    return number != SYS_close && FAILS(syscall)
-               ? refuse(EPERM)
-               : result_of(raw(number, a[0], a[1], a[2], a[3], a[4], a[5]));
-}
-
 /* Functions of libc that are more than one system call. */
 #define NEXT(name) ((__typeof__(&name))dlvsym_next(#name))
 
@@ -167,10 +140,4 @@ static void *dlvsym_next(const char *name)
 {
     void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
     return found ? found : dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
-}
-
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *argument)
-{
-    return FAILS(pthread_create) ? EAGAIN : NEXT(pthread_create)(thread, attributes, run, argument);
 }
