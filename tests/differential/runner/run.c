@@ -102,14 +102,13 @@ static void make_environment(const char *library, const char *policy, char *envi
 {
     int n = 0;
     size_t used = 0;
-    const char *values[][2] = {
-        {"LD_PRELOAD", library},
-        {"NAGLESHIM_POLICY", policy},
-        {"NAGLESHIM_POLICY_DIR", "/nonexistent"},
-        {"NAGLESHIM_RECORD", library ? getenv("NAGLESHIM_RECORD") : NULL},
-        {"MISTAKE", library ? getenv("MISTAKE") : NULL},
-        {"PATH", "/usr/bin:/bin"},
-        {"LC_ALL", "C"}};
+    const char *values[][2] = {{"LD_PRELOAD", library},
+                               {"NAGLESHIM_POLICY", policy},
+                               {"NAGLESHIM_POLICY_DIR", "/nonexistent"},
+                               {"NAGLESHIM_RECORD", library ? getenv("NAGLESHIM_RECORD") : NULL},
+                               {"MISTAKE", library ? getenv("MISTAKE") : NULL},
+                               {"PATH", "/usr/bin:/bin"},
+                               {"LC_ALL", "C"}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (!values[i][1])
             continue;
