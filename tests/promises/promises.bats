@@ -174,33 +174,10 @@ END_OF_PYTHON
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
 
-# --- descriptors that are closed elsewhere
+# --- descriptors and syscall()
 
-# flows PROGRAM SCENARIO [POLICY]...: afterwards the library still treats the connection: the small writes of both ends do
-# not wait, as they do without the library.
-flows() {
-    local policy policies=("${@:3}")
-    [[ ${#policies[@]} -gt 0 ]] || policies=("$CORK" '')
-    for policy in "${policies[@]}"; do
-        keeps "$1" "$2" "$policy"
-        holds "$(field median "$T/alone") > 30"
-        holds "$(field median "$T/out") < 20" || {
-            echo "$2 under '$policy'"
-            cat "$T/out"
-            return 1
-        }
-    done
-}
-
-@test "after closes in another descriptor table, of a thread or of a child in the same memory, connections do not stall" {
-    flows descriptors close-range-unshare
-    flows descriptors close-range-by-number
-    flows descriptors clone-vm
-}
-
-@test "a child of vfork that writes, or replaces its descriptor by a pipe, does not change its parent's connection" {
-    in_time descriptors vfork-writes
-    flows descriptors vfork-covers
+@test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {
+    keeps descriptors close-range-by-number
 }
 
 @test "sockets that a program makes with syscall() are treated, and getsockopt reports that TCP_NODELAY is not set" {

@@ -33,18 +33,6 @@ __attribute__((unused)) static struct conn open_conversing(void)
     return conn;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-__attribute__((unused)) static double median_of(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return values[count / 2];
-}
-
 /* The program has never set TCP_NODELAY, and getsockopt must report this. */
 __attribute__((unused)) static void never_asked(int fd)
 {

@@ -1,58 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors that are closed in another descriptor table, while the process's own connections stay
- * open. See promise.h. */
+/* Sockets and closes by syscall(), which the library sees. See promise.h. */
 #include "promise.h"
 
 #include <linux/close_range.h>
-
-/* A peer that answers each request with two small writes: the second waits for the ACK of the
- * first. Returns the median time of a round in milliseconds. */
-static double median_answer(struct conn conn)
-{
-    enum { ROUNDS = 5 };
-    double took[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        char data[16];
-        size_t got = 0;
-        EXPECT(write(conn.fd, "ask ", 4) == 4);
-        EXPECT(write(conn.fd, "him", 3) == 3);
-        double begin = now_ms();
-        struct pollfd none = {.fd = -1};
-        poll(&none, 1, 0);
-        arrives_within(conn.peer, "ask him", 1000);
-        answer(conn.peer, "head");
-        answer(conn.peer, "body");
-        while (got < 8) {
-            ssize_t n = recv(conn.fd, data, sizeof data, 0);
-            if (n <= 0) {
-                wrong("no answer");
-                return 0;
-            }
-            got += (size_t)n;
-        }
-        took[i] = now_ms() - begin;
-    }
-    return median_of(took, ROUNDS);
-}
-
-/* With the library the small writes of neither end wait; without it they do. */
-static void still_flows(struct conn conn)
-{
-    double least = 1e9;
-    never_asked(conn.fd);
-    for (int tries = 0; tries < 5 && least > from_environment("LIFE_LIMIT_MS", 5); tries++) {
-        double median = median_answer(conn);
-        least = median < least ? median : least;
-    }
-    never_asked(conn.fd);
-    printf("median %.1f\n", least);
-}
-
-static void *unshares(void *unused)
-{
-    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
-    return unused;
-}
 
 static void *unshares_by_number(void *unused)
 {
@@ -60,88 +10,15 @@ static void *unshares_by_number(void *unused)
     return unused;
 }
 
-static void in_a_thread(void *(*run)(void *))
+/* A thread closes everything in a descriptor table of its own. */
+SCENARIO("close-range-by-number")
 {
     struct conn conn = open_conversing();
     pthread_t thread;
-    pthread_create(&thread, NULL, run, NULL);
+    pthread_create(&thread, NULL, unshares_by_number, NULL);
     pthread_join(thread, NULL);
-    still_flows(conn);
-    close_conn(conn);
-}
-
-SCENE("close-range-unshare", in_a_thread(unshares))
-SCENE("close-range-by-number", in_a_thread(unshares_by_number))
-
-/* Closes everything except the standard descriptors, in its own table and in its parent's memory.
- */
-static int closes(void *conn)
-{
-    close(((struct conn *)conn)->fd);
-    close_range(3, ~0U, 0);
-    return 0;
-}
-
-SCENARIO("clone-vm")
-{
-    struct conn conn = open_conversing();
-    EXPECT(ended_within(clone_in_memory(closes, &conn, 0), 4000) == 0);
-    still_flows(conn);
-    close_conn(conn);
-}
-
-__attribute__((noinline)) static pid_t child_that_writes(int fd)
-{
-    pid_t pid = vfork();
-    if (pid != 0)
-        return pid;
-    for (int i = 0; i < 8; i++) {
-        if (write(fd, "a", 1) != 1 || write(fd, "b", 1) != 1)
-            _exit(1);
-        poll(NULL, 0, 1);
-    }
-    _exit(0);
-}
-
-/* A child of vfork makes the first writes on a connection. */
-SCENARIO("vfork-writes")
-{
-    struct conn conn = raw_conn(-1);
-    EXPECT(ended_within(child_that_writes(conn.fd), 2000) == 0);
-    arrives_within(conn.peer, "abababababababab", 1000);
-    for (int i = 0; i < 6; i++) {
-        EXPECT(send(conn.fd, "one ", 4, 0) == 4);
-        put(conn.fd, "two ");
-        put(conn.fd, "three");
-        arrives(conn.peer, "one two three");
-    }
-    close_conn(conn);
-}
-
-__attribute__((noinline)) static pid_t child_that_covers(int fd, int pipe_end)
-{
-    pid_t pid = vfork();
-    if (pid != 0)
-        return pid;
-    if (dup2(pipe_end, fd) != fd)
-        _exit(1);
-    for (int i = 0; i < 6; i++)
-        if (write(fd, "error", 5) != 5)
-            _exit(2);
-    _exit(0);
-}
-
-/* A child of vfork replaces its own copy of the descriptor by a pipe, as before an exec. */
-SCENARIO("vfork-covers")
-{
-    struct conn conn = open_conversing();
-    int ends[2];
-    EXPECT(pipe2(ends, O_CLOEXEC) == 0);
-    EXPECT(ended_within(child_that_covers(conn.fd, ends[1]), 2000) == 0);
     never_asked(conn.fd);
-    still_flows(conn);
-    close(ends[0]);
-    close(ends[1]);
+    still_governed(conn);
     close_conn(conn);
 }
 

@@ -123,5 +123,5 @@ life() {
         done
     done < <(awk '$1 == "survives" && $2 ~ /^[a-z]/ { print $2, $3 } /^END/ { program = "" } program { print program, $1 }
         $1 == "survive" { program = $2 }' tests/promises/life-cycle.bats)
-    [[ $run -ge 40 && $failed -eq 0 ]]
+    [[ $run -ge 30 && $failed -eq 0 ]]
 }
