@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # $port, $python, $T, $EXAMPLES, $PROBES: helpers/common.bash
+# shellcheck disable=SC2154,SC2178 # $port, $python, $T, $EXAMPLES, $PROBES: helpers/common.bash; on: a name of an array
 # Runs a cell of the matrix: two programs, with the library and a policy in none, one or both of them. If the timing is
 # not as expected (the limits are 20 ms and a quarter of that), the run is repeated. A wrong byte, a failed program or a
 # missing library is an error at once.
@@ -71,34 +71,32 @@ scenario() {
     esac
 }
 
-# shim_for END WHERE: sets the array "with" to the environment of this end. The policy is set in any case, to show that the
-# library makes the difference.
-shim_for() {
-    local end=$1 where=$2
-    with=(env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/$end.log" NAGLESHIM_POLICY="$policy")
-    if [[ $where == both || ($where == writing && $end == "$writing") ||
-        ($where == other && $end != "$writing") ]]; then
-        with+=(LD_PRELOAD="$LIBRARY")
-        shimmed+=("$end")
-    else
-        bare+=("$end")
-    fi
+# put_shim WHERE: sets the environments on_server and on_client. The policy is set in any case, to show that the library makes
+# the difference.
+put_shim() {
+    local end
+    for end in server client; do
+        local -n on=on_$end
+        on=(NAGLESHIM_POLICY="$policy")
+        if [[ $1 == both || ($1 == writing && $end == "$writing") || ($1 == other && $end != "$writing") ]]; then
+            on+=(LD_PRELOAD="$LIBRARY")
+        fi
+    done
 }
 
-# Runs both programs, which check every byte.
+# run_both: runs the programs of the arrays server and client, which check every byte, with the environments on_server and
+# on_client. In the client's words PORT is the server's port. Sets delayed to the number of delayed ACKs. An end that preloads
+# the library must have treated sockets, and the other end must not have the library.
 run_both() {
-    local before with
+    local before end
     rm -f "$T"/{server,client}.{log,out,err}
-    shimmed=()
-    bare=()
     before=$(ns_delayed_acks)
-    shim_for server "$1"
-    ns_start server "${with[@]}" "${server[@]}"
+    ns_start server env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/server.log" "${on_server[@]}" "${server[@]}"
     ns_port server
-    shim_for client "$1"
-    timeout 20 "${with[@]}" "${client[@]/#PORT/$port}" >"$T/client.out" 2>"$T/client.err" 3>&- || {
+    timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${on_client[@]}" "${client[@]/#PORT/$port}" \
+        >"$T/client.out" 2>"$T/client.err" 3>&- || {
         echo "the client failed:"
-        cat "$T/client.err"
+        cat "$T"/*.err
         return 1
     }
     ns_join server || {
@@ -107,21 +105,15 @@ run_both() {
         return 1
     }
     delayed=$(($(ns_delayed_acks) - before))
-}
-
-# The library was in exactly the right processes, and treated their sockets.
-check_where() {
-    local end
-    for end in "${shimmed[@]}"; do
-        grep -qE '\bsockets [1-9]' "$T/$end.log" || {
-            echo "the shim did not treat a socket of the $end:"
+    for end in server client; do
+        local -n on=on_$end
+        if [[ ${on[*]-} == *PRELOAD=* ]]; then
+            grep -qE '\b(sockets|TCP_NODELAY set) [1-9]' "$T/$end.log"
+        else
+            [[ ! -e $T/$end.log ]]
+        fi || {
+            echo "the $end: the library is not where it should be, or treated no socket"
             cat "$T/$end.log" "$T/$end.err" || true
-            return 1
-        }
-    done
-    for end in "${bare[@]}"; do
-        [[ ! -e $T/$end.log ]] || {
-            echo "the shim is in the $end, where it should not be"
             return 1
         }
     done
@@ -162,7 +154,7 @@ segments_are() {
 outcome() {
     local name=$1 where=$2 verdict=$3 expected=$4
     local attempt rounds=200 warmup=20 stalls median segments delayed writing stalls_by segments_by rest
-    local server client shimmed bare
+    local server client on_server on_client
 
     # A new connection acknowledges at once for some rounds. If each round takes 44 ms, a short warm-up must do.
     if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
@@ -178,8 +170,8 @@ outcome() {
         [[ -z ${send-} ]] ||
             policy="{\"version\": 1, \"rules\": [
                 {\"send\": \"$send\", \"ack\": \"$ack\", $rest}]}"
-        run_both "$where"
-        check_where
+        put_shim "$where"
+        run_both
         if timing_is "$verdict" "$rounds" && segments_are "$expected"; then
             return 0
         fi

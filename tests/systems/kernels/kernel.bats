@@ -105,11 +105,11 @@ lossy() {
 
 # on_lossy SCENARIO WHERE ROUNDS [BY-HAND]: the programs check every byte; sets $median.
 on_lossy() {
-    local server client rest writing stalls_by segments_by shimmed bare delayed
+    local server client rest writing stalls_by segments_by on_server on_client delayed
     scenario "$1" "$3" 4
     client+=("${@:4}")
-    run_both "$2"
-    check_where
+    put_shim "$2"
+    run_both
     median=$(field median_us "$T/$stalls_by.out")
     echo "$1, $2: median $median us, $(field stalls "$T/$stalls_by.out") of $3 over 20 ms, $policy"
 }
