@@ -5,18 +5,16 @@
 #include "filter.h"
 #include "packets.h"
 
-#include <stdio.h>
-
 int main(int argc, char **argv)
 {
-    int fd = argc < 3 ? -1 : connect_to(argv[1]);
-    double begin = now_ms();
+    int fd = argc < 3 ? -1 : connect_to_port(argv[1]);
+    int64_t begin = now_ns();
     if (fd < 0)
         return 2;
     for (unsigned i = 0; i < ROUNDS; i++)
         if (!ask(fd, i))
             return 1;
-    printf("ms_before %.0f\n", now_ms() - begin);
+    printf("ms_before %lld\n", (long long)(now_ns() - begin) / 1000000);
     fflush(stdout);
     if (!ALLOW_ONLY(strcmp(argv[2], "syscall") == 0, SYS_read, SYS_write, SYS_exit_group,
                     SYS_rt_sigreturn)) {

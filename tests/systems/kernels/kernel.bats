@@ -9,15 +9,6 @@ BATS_TEST_TIMEOUT=600 # a processor that is emulated is slow
 load ../../helpers/common
 load ../../helpers/matrix
 
-teardown() {
-    [[ ! -e $T/lossy ]] || tc qdisc del dev lo root
-    ns_teardown
-}
-
-rule() {
-    printf '{"version": 1, "rules": [{%s}]}' "$1"
-}
-
 @test "the requested kernel runs" {
     [[ $(uname -r) == "$NS_KERNEL" && $NS_ISOLATED == 1 ]]
 }
@@ -66,7 +57,7 @@ has_kernel_tls() {
     local send
     has_kernel_tls
     for send in nodelay auto-cork adaptive flush-before-read; do
-        NAGLESHIM_POLICY=$(rule "\"send\": \"$send\", \"max_delay_us\": 100000") \
+        NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [{\"send\": \"$send\", \"max_delay_us\": 100000}]}" \
             LIFE_LIMIT_MS=80 LD_PRELOAD=$LIBRARY timeout 20 "$PROBES/life_kernel" kernel-tls >"$T/out"
         cat "$T/out"
         run ! grep -q 'no kTLS here' "$T/out"
@@ -95,44 +86,4 @@ for row in rows:
     print(f"# {row['name']}: {row['measured']:.1f} {row['unit']}")
 assert len(rows) == 7 and not any(row["verdict"] == "over" for row in rows)
 END_OF_PROGRAM
-}
-
-# A path of 5 ms each way with loss and reordering.
-lossy() {
-    tc qdisc add dev lo root netem delay 5ms reorder 10% loss 2% || ns_skip 'no netem'
-    : >"$T/lossy"
-}
-
-# on_lossy SCENARIO WHERE ROUNDS [BY-HAND]: the programs check every byte; sets $median.
-on_lossy() {
-    local server client rest writing stalls_by segments_by on_server on_client delayed
-    scenario "$1" "$3" 4
-    client+=("${@:4}")
-    put_shim "$2"
-    run_both
-    median=$(field median_us "$T/$stalls_by.out")
-    echo "$1, $2: median $median us, $(field stalls "$T/$stalls_by.out") of $3 over 20 ms, $policy"
-}
-
-@test "with loss and reordering every byte is correct, and a round takes no longer than with the fix by hand" {
-    local median send wire
-    lossy
-    policy=''
-    on_lossy redhat nowhere 20
-    holds "$median > 40000"
-    # The fix by hand shows how long the path takes.
-    on_lossy redhat nowhere 100 no_delay
-    wire=$median
-    on_lossy redhat writing 100
-    holds "$median < 1.5 * $wire"
-    for send in '"adaptive"' '"auto-cork"'; do
-        policy=$(rule "\"send\": $send, \"max_delay_us\": 100000, \"sockopt\": {\"SO_SNDBUF\": \"ignore\"}")
-        on_lossy redhat writing 100
-        holds "$median < 1.5 * $wire"
-        # Nagle's algorithm at the other end still waits for a round trip.
-        on_lossy redhat other 100
-        holds "$median < 1.5 * $wire + 15000"
-        on_lossy record writing 400
-        holds "$median < 20000"
-    done
 }
