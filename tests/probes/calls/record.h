@@ -5,22 +5,11 @@
 #ifndef PROBES_RECORD_H
 #define PROBES_RECORD_H
 
-#include <arpa/inet.h>
-#include <errno.h>
+#include "loopback.h"
+
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { RECORD_SIZE = 4 << 20, UNTOUCHED = 9999, NO_FD = 999 };
 
@@ -110,34 +99,12 @@ static void must(bool good, const char *what)
     _exit(8);
 }
 
-static struct sockaddr_in loopback(uint16_t port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = port};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
-
-/* Makes a listener on a free port, and sets *address. */
-static int open_listener(struct sockaddr_in *address)
-{
-    socklen_t len = sizeof *address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    *address = loopback(0);
-    must(fd >= 0 && bind(fd, (struct sockaddr *)address, len) == 0 && listen(fd, 8) == 0 &&
-             getsockname(fd, (struct sockaddr *)address, &len) == 0,
-         "listen");
-    return fd;
-}
-
 static struct pair open_pair(void)
 {
     struct sockaddr_in address;
-    struct pair pair;
-    int listener = open_listener(&address);
-    pair.a = socket(AF_INET, SOCK_STREAM, 0);
-    must(connect(pair.a, (struct sockaddr *)&address, sizeof address) == 0, "connect");
-    pair.b = accept(listener, NULL, NULL);
-    must(pair.b >= 0, "accept");
+    int listener = loopback_listener(&address);
+    struct pair pair = {.a = loopback_connect(&address)};
+    pair.b = accept_one(listener);
     close(listener);
     return pair;
 }
