@@ -127,7 +127,7 @@ def bench_process(bench):
 
 
 def private_dirty(bench, policy, sockets):
-    with bench.ready(policy, [PROBES / "bench_sockets", sockets]) as pid:
+    with bench.ready(policy, [PROBES / "bench_scale", "ready", sockets]) as pid:
         smaps = pathlib.Path(f"/proc/{pid}/smaps").read_text()
     sizes = [[int(kib) for kib in re.findall(rf"^{key}: +(\d+) kB", smaps, re.MULTILINE)]
              for key in ("Private_Dirty", "Anonymous")]

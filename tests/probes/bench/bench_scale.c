@@ -6,13 +6,17 @@
  *                                         after each, while SOCKETS more are open;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
  *                                         epoll_wait finds no more data, and each of them writes
- *                                         an answer. */
+ *                                         an answer;
+ *        bench_scale ready SOCKETS: half of the sockets are accepted, and each has written and
+ *                                         read a byte; says "ready", and ends when its standard
+ *                                         input does. */
 #include "bench.h"
 
 #include <poll.h>
 #include <pthread.h>
 
-enum { BATCH = 100 };
+/* The number of ports from which to connect to one address is limited. */
+enum { BATCH = 100, TO_ONE_LISTENER = 10000 };
 
 static ssize_t (*write_directly)(int, const void *, size_t);
 static ssize_t (*read_directly)(int, void *, size_t);
@@ -34,11 +38,16 @@ static struct pair *open_pairs(size_t pairs)
 {
     struct sockaddr_in address;
     struct pair *made = calloc(pairs, sizeof(*made));
-    int listener = loopback_listener(&address);
+    int listener = -1;
     if (made == NULL)
         die("no memory");
-    for (size_t i = 0; i < pairs; i++)
+    for (size_t i = 0; i < pairs; i++) {
+        if (i % TO_ONE_LISTENER == 0) {
+            close(listener);
+            listener = loopback_listener(&address);
+        }
         open_near_and_far(listener, &address, &made[i].near, &made[i].far);
+    }
     close(listener);
     return made;
 }
@@ -97,9 +106,27 @@ static void run_waits(size_t owed)
     }
 }
 
+static int be_ready(size_t sockets)
+{
+    allow_files(sockets + 10);
+    struct pair *pairs = open_pairs(sockets / 2);
+    char byte = 'x';
+    for (size_t i = 0; i < sockets / 2; i++) {
+        write_all(pairs[i].near, &byte, 1);
+        read_all(pairs[i].far, &byte, 1);
+        write_all(pairs[i].far, &byte, 1);
+        read_all(pairs[i].near, &byte, 1);
+    }
+    puts("ready");
+    fflush(stdout);
+    return (int)read_some(STDIN_FILENO, &byte, 1);
+}
+
 int main(int argc, char **argv)
 {
     size_t sockets, also;
+    if (argc == 3 && strcmp(argv[1], "ready") == 0)
+        return be_ready(parse_count(argv[2]));
     if (argc != 5)
         usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
     sockets = parse_count(argv[2]);
