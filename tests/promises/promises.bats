@@ -9,53 +9,30 @@ load ../helpers/common
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
-# alone COMMAND...: runs it without the library.
-alone() {
-    timeout -s KILL 30 "$@"
+# run_with LIMIT_MS VARIABLE=VALUE... PROGRAM SCENARIO: nothing may be wrong. Sets late to the number of bytes that took longer.
+run_with() {
+    LIFE_LIMIT_MS=$1 timeout -s KILL 30 env "${@:2}" >"$T/out" 2>&1 && grep -q '^held .* wrong 0$' "$T/out" || {
+        echo "${*:2}: exit status $?"
+        cat "$T/out"
+        return 1
+    }
+    late=$(field late "$T/out")
 }
 
-# shimmed POLICY COMMAND...: runs it with the library; '' is the built-in policy.
-shimmed() {
-    local policy=$1
-    shift
-    local -a with=()
-    [[ -z $policy ]] || with=(NAGLESHIM_POLICY="$policy" LIFE_HOLDS=kernel)
-    timeout -s KILL 30 env LD_PRELOAD="$LIBRARY" "${with[@]}" "$@"
-}
-
-# keeps PROGRAM SCENARIO [POLICY]...: nothing is wrong without the library, or with it under each policy. The programs
-# check that the library treats their connections.
+# keeps PROGRAM SCENARIO [POLICY]...: nothing is wrong without the library, or with it under each policy, and nothing is late
+# with it; '' is the built-in policy. The programs check that the library treats their connections. A late run is repeated,
+# because a busy machine may cause it.
 keeps() {
-    local policy status program=$PROBES/promise_$1 scenario=$2
+    local policy limit late with scenario=("$PROBES/promise_$1" "$2")
     shift 2
     [[ $# -gt 0 ]] || set -- '' "$CORK"
     export LIFE_SECONDS=${LIFE_SECONDS:-15}
-    LIFE_LIMIT_MS=1000 alone "$program" "$scenario" >"$T/alone" 2>&1 || {
-        echo "without the shim:"
-        cat "$T/alone"
-        return 1
-    }
+    run_with 1000 "${scenario[@]}"
     for policy; do
-        status=0
-        shimmed "$policy" "$program" "$scenario" >"$T/out" 2>&1 || status=$?
-        if ((status != 0)) || ! grep -q '^held .* wrong 0$' "$T/out"; then
-            echo "$scenario under '${policy:-the built-in policy}': exit status $status"
-            cat "$T/out"
-            return 1
-        fi
-    done
-}
-
-# in_time PROGRAM SCENARIO [POLICY]...: the same, and nothing is late. A late run is repeated, because a busy machine may
-# cause it.
-in_time() {
-    local limit policies=("${@:3}")
-    [[ ${#policies[@]} -gt 0 ]] || policies=('' "$CORK")
-    local policy late
-    for policy in "${policies[@]}"; do
+        with=(LD_PRELOAD="$LIBRARY")
+        [[ -z $policy ]] || with+=(NAGLESHIM_POLICY="$policy" LIFE_HOLDS=kernel)
         for limit in 20 40 80; do
-            LIFE_LIMIT_MS=$limit keeps "$1" "$2" "$policy" || return 1
-            late=$(field late "$T/out")
+            run_with "$limit" "${with[@]}" "${scenario[@]}"
             [[ $late -gt 0 ]] || break
         done
         [[ $late -eq 0 ]] || {
@@ -91,7 +68,7 @@ in_time() {
 }
 
 @test "a stdio stream that is opened before its socket connects does not stall" {
-    in_time streams fdopen-first
+    keeps streams fdopen-first
 }
 
 @test "sendfile is not a cancellation point, also while an ACK is pending" {
@@ -101,13 +78,10 @@ in_time() {
 # --- other processes
 
 @test "an inherited listener gets its original options back when the program has ended" {
-    local how
+    local how late
     for how in announced inherited; do
-        alone "$PROBES/promise_processes" "listener-$how"
-        LISTENER_PRELOAD=$LIBRARY alone "$PROBES/promise_processes" "listener-$how" >"$T/out" || {
-            cat "$T/out"
-            return 1
-        }
+        run_with 1000 "$PROBES/promise_processes" "listener-$how"
+        run_with 1000 LISTENER_PRELOAD="$LIBRARY" "$PROBES/promise_processes" "listener-$how"
     done
 }
 
