@@ -4,11 +4,9 @@
  * FAULT_FILE at the first failure. */
 #include "raw.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -131,13 +129,4 @@ ssize_t read(int fd, void *data, size_t size)
     socklen_t len = sizeof type;
     bool file = raw(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&len, 0) != 0;
     return file && FAILS(read) ? refuse(EIO) : result_of(RAW(read, fd, data, size, 0));
-}
-
-/* Functions of libc that are more than one system call. */
-#define NEXT(name) ((__typeof__(&name))dlvsym_next(#name))
-
-static void *dlvsym_next(const char *name)
-{
-    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
-    return found ? found : dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
 }
