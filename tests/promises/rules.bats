@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: In every mode the program's own calls reach the kernel unchanged, and no call takes memory or a lock on the way.
+
+load ../helpers/common
+
+setup() {
+    ns_setup
+}
+
+# calls PRELOAD: the writes and reads that a program makes on its connections, as the kernel gets them.
+calls() {
+    cat >"$T/calls.py" <<'END'
+import os, socket, select
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()[0]
+file = os.memfd_create("file")
+os.write(file, b"file")
+for _ in range(4):
+    for _ in range(5):
+        os.write(near.fileno(), b"write")
+    near.send(b"send")
+    near.send(b"more", socket.MSG_MORE)
+    near.sendto(b"sendto", near.getpeername())
+    os.writev(near.fileno(), [b"write", b"v"])
+    near.sendmsg([b"send", b"msg"], [], socket.MSG_NOSIGNAL)
+    near.send(b"!", socket.MSG_OOB)
+    os.sendfile(near.fileno(), file, 0, 4)
+    select.select([near], [near], [], 1)
+    os.write(near.fileno(), b"room")
+    select.select([near], [], [], 0.001)
+    far.recv(1, socket.MSG_WAITALL)
+    far.recv(4096)
+    far.send(b"answer")
+    near.recv(3)
+    os.readv(near.fileno(), [bytearray(3)])
+END
+    strace -f -qq -o "$T/trace" -e trace=write,writev,sendto,sendmsg,sendfile,read,readv,recvfrom \
+        -E LD_PRELOAD="$1" python3 "$T/calls.py"
+    # From the first write on, with one port for all runs. A read may be made without waiting first.
+    sed -nE '/"write"/,$ { s/^[0-9]+ +//; s/htons\([0-9]+\)/PORT/; /MSG_DONTWAIT.*EAGAIN/d; s/MSG_DONTWAIT/0/; p }' \
+        "$T/trace"
+}
+
+@test "in every mode the program's writes and reads reach the kernel with its own arguments" {
+    ns_needs_strace
+    local mode policy
+    calls '' >"$T/without"
+    [[ $(wc -l <"$T/without") -gt 60 ]]
+    while IFS='|' read -r mode policy; do
+        echo "$mode"
+        NAGLESHIM_POLICY=$policy calls "$LIBRARY" >"$T/with"
+        diff "$T/without" "$T/with"
+    done < <(tests/modes)
+}
+
+@test "the test of unchanged calls notices one that is changed" {
+    ns_needs_strace
+    calls '' >"$T/without"
+    MISTAKE=hold calls "$PROBES/mistakes.so" >"$T/with"
+    ! diff -q "$T/without" "$T/with"
+}
+
+@test "no call allocates or takes the loader's lock on its way to the kernel" {
+    local mode policy
+    while IFS='|' read -r mode policy; do
+        echo "$mode"
+        [[ $(NAGLESHIM_POLICY=$policy NAGLESHIM_LOG=info LD_PRELOAD=$LIBRARY "$PROBES/takes_nothing" 2>"$T/log") == ended ]]
+        grep -q ' sockets [1-9]' "$T/log"
+    done < <(tests/modes)
+}
