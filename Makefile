@@ -39,11 +39,12 @@ B := build
 # --- cJSON: the distribution's source package (tests/deps fetches it), or CJSON_DIR -------------------------
 CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
 CJSON_C := $(CJSON_DIR)/cJSON.c
+# cJSON recurses. No text that it parses here is nested deeper; text.c names the limit.
+CJSON_DEPTH := -DCJSON_NESTING_LIMIT=8
 
 # Files that the library and the command share. Unit tests and fuzzers test them without preloading.
-CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/reader.c shim/policy/text.c shim/policy/scan.c \
-	shim/policy/endpoint.c shim/policy/find.c shim/policy/warn.c shim/policy/match.c shim/policy/sockopt.c \
-	shim/base/arena.c shim/judge/look.c
+CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/text.c shim/policy/endpoint.c \
+	shim/policy/find.c shim/policy/match.c shim/policy/sockopt.c shim/base/arena.c shim/judge/look.c
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
 START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/conn/fds.c \
 	shim/report/status.c shim/report/report.c shim/report/log.c shim/socket/handover.c shim/socket/socket.c \
@@ -101,7 +102,7 @@ $B/pic/shim/policy/find.o $B/pic/shim/init.o $(filter $B/obj/shim/cli/%,$(CLI_OB
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(OPT) $(CPPFLAGS) $(CFLAGS) $(REQUIRED) -DCJSON_HIDE_SYMBOLS -c -o $@ $<
+	$(CC) -std=gnu11 $(OPT) $(CPPFLAGS) $(CFLAGS) $(REQUIRED) $(CJSON_DEPTH) -DCJSON_HIDE_SYMBOLS -c -o $@ $<
 
 $B/pic/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
@@ -150,7 +151,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c $(wildcard shim/process/*.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/strict.c shim/cli/policy/warn.c $(wildcard shim/process/*.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
@@ -265,12 +266,13 @@ deps: ## install the packages that all targets need, after listing them
 # clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
 FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
-FUZZ_OBJ := $(CORE_SRC:%.c=$B/fuzz/obj/%.o) $(JUDGE_SRC:%.c=$B/fuzz/obj/%.o) $B/fuzz/obj/cJSON.o
+FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/strict.c shim/cli/policy/warn.c \
+	shim/process/sanitize.c) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 $B/fuzz/obj/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
-	clang -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+	clang -std=gnu11 -O1 -g $(CJSON_DEPTH) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
 
 $B/fuzz/obj/%.o: %.c | $(CJSON_C)
 	@mkdir -p $(@D)

@@ -122,7 +122,7 @@ static bool find_rules(int argc, char **argv)
         .argv0 = process.argv0,
         .exe = process.exe,
     };
-    ns_policy_find(&request, &found, NULL, NULL);
+    ns_policy_find(&request, &found);
     ns_status_policy(found.origin, found.path);
     if (!found.policy) {
         complain(&found);

@@ -6,7 +6,7 @@
 #include "cli/output.h"
 
 #include "cli/cli.h"
-#include "policy/scan.h"
+#include "process/sanitize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static char *clean(const char *text)
     size_t left = strlen(text);
     char *copy = malloc(left * (sizeof replacement - 1) + 1), *to = copy;
     while (copy && left > 0) {
-        size_t length = ns_scan_utf8(text, left);
+        size_t length = ns_utf8_length(text, left);
         size_t step = length ? length : 1;
         memcpy(to, length ? text : replacement, length ? length : sizeof replacement - 1);
         to += length ? length : sizeof replacement - 1;

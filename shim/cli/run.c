@@ -133,7 +133,7 @@ static void warn_of_policy(const struct ns_process *process)
         .exe = process->exe,
     };
     char text[PATH_MAX + sizeof found.where.message + 32];
-    ns_policy_find(&request, &found, NULL, NULL);
+    ns_policy_find(&request, &found);
     if (!found.policy)
         WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
              ns_policy_error_text(&found, text, sizeof text));

@@ -5,20 +5,12 @@
 #include "policy/find.h"
 
 #include "base/path.h"
-#include "policy/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The bytes of a file, and the memory for compiling them. */
-struct content {
-    char *bytes;
-    size_t len;
-    struct ns_arena scratch;
-};
 
 static int open_quietly(const char *path)
 {
@@ -36,58 +28,26 @@ static int open_quietly(const char *path)
     return error;
 }
 
-/* Reads one byte more than a policy may have, to see that it is too large. */
-static int read_all(int fd, struct content *content)
-{
-    content->bytes = ns_arena_alloc(&content->scratch, NS_POLICY_SIZE_MOST + 1);
-    if (!content->bytes)
-        return -ENOMEM;
-    for (;;) {
-        ssize_t n = read(fd, content->bytes + content->len, NS_POLICY_SIZE_MOST + 1 - content->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        content->len += (size_t)n;
-        if (n == 0 || content->len > NS_POLICY_SIZE_MOST)
-            break;
-    }
-    ns_arena_trim(&content->scratch, content->bytes, content->len);
-    return 0;
-}
-
-static int read_path(const char *path, struct content *content)
-{
-    int fd = open_quietly(path);
-    if (fd < 0)
-        return fd;
-    /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
-     * and terminals cannot seek, a directory refuses the read, a device ends at the size limit. */
-    int result = lseek(fd, 0, SEEK_CUR) < 0 ? -errno : read_all(fd, content);
-    close(fd);
-    return result;
-}
-
 const char *ns_policy_error_reason(int error)
 {
     return error == -ESPIPE ? "it is not a regular file" : strerror(-error);
 }
 
-static void could_not_read(struct ns_policy_found *found, int error)
+/* Reads one byte more than a policy may have, to see that it is too large. Memory is zero, so a NUL
+ * follows the text. */
+static int read_all(int fd, struct ns_arena *memory, char **text, size_t *len)
 {
-    found->error = error;
-    found->where = (struct ns_policy_error){0};
-    snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s",
-             ns_policy_error_reason(error));
-}
-
-static void compile(struct content *content, struct ns_policy_found *found,
-                    const struct ns_policy_errors *all)
-{
-    struct ns_policy *policy;
-    found->error = ns_policy_parse_in(&content->scratch, content->bytes, content->len, &policy,
-                                      &found->where, all);
-    found->policy = policy;
+    *text = ns_arena_alloc(memory, NS_POLICY_SIZE_MOST + 1);
+    if (!*text)
+        return -ENOMEM;
+    for (ssize_t n = 1; n != 0 && *len <= NS_POLICY_SIZE_MOST;) {
+        n = read(fd, *text + *len, NS_POLICY_SIZE_MOST + 1 - *len);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        *len += n > 0 ? (size_t)n : 0;
+    }
+    ns_arena_trim(memory, *text, *len + 1);
+    return 0;
 }
 
 static void start(struct ns_policy_found *found, enum ns_policy_origin origin, const char *path)
@@ -101,16 +61,36 @@ static void start(struct ns_policy_found *found, enum ns_policy_origin origin, c
     found->path[len] = '\0';
 }
 
-static void load(const struct ns_policy_request *request, const char *path, bool is_stdin,
-                 struct ns_policy_found *found)
+static void compile(struct ns_policy_found *found, struct ns_arena *memory, const char *text,
+                    size_t len, const struct ns_policy_errors *all)
 {
-    struct content content = {0};
-    int error = is_stdin ? read_all(STDIN_FILENO, &content) : read_path(path, &content);
-    if (error)
-        could_not_read(found, error);
-    else
-        compile(&content, found, request->all);
-    ns_arena_free(&content.scratch);
+    struct ns_policy *policy;
+    found->error = ns_policy_parse(memory, text, len, &policy, &found->where, all);
+    found->policy = policy;
+}
+
+static void load(struct ns_policy_found *found, enum ns_policy_origin origin, const char *path,
+                 bool is_stdin, const struct ns_policy_errors *all)
+{
+    struct ns_arena memory = {0};
+    char *text = NULL;
+    size_t len = 0;
+    int fd = is_stdin ? STDIN_FILENO : open_quietly(path);
+    start(found, origin, path);
+    /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
+     * and terminals cannot seek, a directory refuses the read, a device ends at the size limit. */
+    found->error = fd < 0                                    ? fd
+                   : !is_stdin && lseek(fd, 0, SEEK_CUR) < 0 ? -errno
+                                                             : read_all(fd, &memory, &text, &len);
+    if (fd >= 0 && !is_stdin)
+        close(fd);
+    if (found->error == 0) {
+        compile(found, &memory, text, len, all);
+        return;
+    }
+    ns_arena_free(&memory);
+    snprintf(found->where.message, sizeof found->where.message, "cannot be read: %s",
+             ns_policy_error_reason(found->error));
 }
 
 void ns_policy_read(const char *path, struct ns_policy_found *found)
@@ -121,10 +101,8 @@ void ns_policy_read(const char *path, struct ns_policy_found *found)
 void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
                        struct ns_policy_found *found, const struct ns_policy_errors *all)
 {
-    const struct ns_policy_request request = {.all = all};
     bool is_named = origin == NS_POLICY_NAMED;
-    start(found, origin, path);
-    load(&request, path, is_named && strcmp(path, "-") == 0, found);
+    load(found, origin, path, is_named && strcmp(path, "-") == 0, all);
     if (is_named && found->error == -ESPIPE)
         strcat(found->where.message, "; '-' is standard input");
 }
@@ -147,31 +125,14 @@ static const char *usable_base(const char *path)
     return good ? base : NULL;
 }
 
-/* Returns true if the search ends here, because the file exists. */
-static bool try_file(const struct ns_policy_request *request, const char *path,
-                     struct ns_policy_found *found, ns_policy_tried *tried, void *context)
+bool ns_policy_next_directory(const char **list, const char **path, size_t *length)
 {
-    start(found, NS_POLICY_IN_DIRECTORY, path);
-    load(request, path, false, found);
-    if (tried)
-        tried(context, path, found->error);
-    return found->error != -ENOENT && found->error != -ENOTDIR;
-}
-
-struct ns_policy_directories ns_policy_directories(const char *list)
-{
-    return (struct ns_policy_directories){list ? list : ""};
-}
-
-bool ns_policy_next_directory(struct ns_policy_directories *directories, const char **path,
-                              size_t *length)
-{
-    const char *at = directories->rest;
+    const char *at = *list;
     if (!at)
         return false;
-    *length = (size_t)(strchrnul(at, ':') - at);
+    *length = strcspn(at, ":");
     *path = *length ? at : NS_POLICY_DIR_DEFAULT;
-    directories->rest = at[*length] == ':' ? at + *length + 1 : NULL;
+    *list = at[*length] ? at + *length + 1 : NULL;
     if (*length == 0)
         *length = strlen(NS_POLICY_DIR_DEFAULT);
     return true;
@@ -179,11 +140,11 @@ bool ns_policy_next_directory(struct ns_policy_directories *directories, const c
 
 bool ns_policy_has_directory(const char *list)
 {
-    struct ns_policy_directories directories = ns_policy_directories(list);
     const char *dir;
     size_t len;
     char path[PATH_MAX];
-    while (ns_policy_next_directory(&directories, &dir, &len)) {
+    list = list ? list : "";
+    while (ns_policy_next_directory(&list, &dir, &len)) {
         if (len >= sizeof path)
             continue;
         memcpy(path, dir, len);
@@ -194,60 +155,49 @@ bool ns_policy_has_directory(const char *list)
     return false;
 }
 
-/* dir is not terminated: its length is dir_len. */
-static bool try_directory(const struct ns_policy_request *request, const char *dir, size_t dir_len,
-                          struct ns_policy_found *found, ns_policy_tried *tried, void *context)
+/* Returns true if the search ends here, because the file exists. */
+static bool try_file(const struct ns_policy_request *request, enum ns_policy_origin origin,
+                     const char *path, struct ns_policy_found *found)
 {
-    const char *candidates[] = {request->argv0, request->exe, "default"};
-    const char *bases[3];
-    char path[PATH_MAX];
-    for (size_t i = 0; i < 3; i++) {
-        bases[i] = usable_base(candidates[i]);
-        bool skip = !bases[i];
-        for (size_t j = 0; j < i && !skip; j++)
-            skip = bases[j] && strcmp(bases[j], bases[i]) == 0;
-        if (skip)
-            continue;
-        int n = snprintf(path, sizeof path, "%.*s/%s.json", (int)dir_len, dir, bases[i]);
-        if (n > 0 && n < PATH_MAX && try_file(request, path, found, tried, context))
-            return true;
-    }
-    return false;
+    load(found, origin, path, false, request->all);
+    if (request->tried)
+        request->tried(path, found->error);
+    return found->error != -ENOENT && found->error != -ENOTDIR;
 }
 
 /* Directory by directory, not name by name: so a default.json in the first directory applies to
  * every program, whatever the other directories contain. */
-static bool try_directories(const struct ns_policy_request *request, struct ns_policy_found *found,
-                            ns_policy_tried *tried, void *context)
+static bool try_directories(const struct ns_policy_request *request, struct ns_policy_found *found)
 {
-    struct ns_policy_directories directories = ns_policy_directories(request->policy_dir);
-    const char *dir;
+    const char *bases[] = {usable_base(request->argv0), usable_base(request->exe), "default"};
+    const char *list = request->policy_dir ? request->policy_dir : "", *dir;
+    char path[PATH_MAX];
     size_t len;
-    while (ns_policy_next_directory(&directories, &dir, &len))
-        if (try_directory(request, dir, len, found, tried, context))
-            return true;
+    while (ns_policy_next_directory(&list, &dir, &len)) {
+        for (size_t i = 0; i < 3; i++) {
+            bool skip = !bases[i];
+            for (size_t j = 0; j < i && !skip; j++)
+                skip = bases[j] && strcmp(bases[j], bases[i]) == 0;
+            if (skip)
+                continue;
+            int n = snprintf(path, sizeof path, "%.*s/%s.json", (int)len, dir, bases[i]);
+            if (n > 0 && n < PATH_MAX && try_file(request, NS_POLICY_IN_DIRECTORY, path, found))
+                return true;
+        }
+    }
     return false;
 }
 
-void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found,
-                    ns_policy_tried *tried, void *context)
+void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found)
 {
     const char *named = request->policy ? request->policy : "";
-    const char *first = named;
-    while (ns_scan_is_blank(*first))
-        first++;
-    if (*first == '{') {
+    if (named[strspn(named, " \t\r\n")] == '{') {
         start(found, NS_POLICY_INLINE, "NAGLESHIM_POLICY");
-        struct content content = {.bytes = (char *)named, .len = strlen(named)};
-        compile(&content, found, request->all);
-        ns_arena_free(&content.scratch);
+        compile(found, &(struct ns_arena){0}, named, strlen(named), request->all);
     } else if (named[0]) {
         /* Not ns_policy_read: standard input is the application's, so "-" is a file here. */
-        start(found, NS_POLICY_NAMED, named);
-        load(request, named, false, found);
-        if (tried)
-            tried(context, named, found->error);
-    } else if (!try_directories(request, found, tried, context)) {
+        try_file(request, NS_POLICY_NAMED, named, found);
+    } else if (!try_directories(request, found)) {
         start(found, NS_POLICY_BUILTIN, "");
         found->policy = ns_policy_builtin();
     }

@@ -23,11 +23,13 @@ enum ns_policy_origin {
 /* The values of environment variables, NULL or "" if not set, and the names of the process. */
 struct ns_policy_request {
     const char *policy;     /* NAGLESHIM_POLICY */
-    const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see struct ns_policy_directories */
+    const char *policy_dir; /* NAGLESHIM_POLICY_DIR: see ns_policy_next_directory */
     const char *argv0;      /* may be NULL */
     const char *exe;        /* path of the executable, without " (deleted)"; may be NULL */
-    /* Receives every error of the file that is used; may be NULL. */
-    const struct ns_policy_errors *all;
+    const struct ns_policy_errors *all; /* for the text that is used; may be NULL */
+    /* Called for each file that is tried; may be NULL. error: 0 if the file is used, or -errno;
+     * after -ENOENT and -ENOTDIR the search continues. */
+    void (*tried)(const char *path, int error);
 };
 
 struct ns_policy_found {
@@ -38,39 +40,24 @@ struct ns_policy_found {
     char path[PATH_MAX]; /* the file; "NAGLESHIM_POLICY" for inline JSON; "" for built in */
 };
 
-/* The directories of NAGLESHIM_POLICY_DIR in their order, separated by colons. An empty path, also
- * that of an unset variable, is NS_POLICY_DIR_DEFAULT. */
-struct ns_policy_directories {
-    const char *rest; /* NULL past the last */
-};
-
-/* list may be NULL; it must stay in memory. */
-struct ns_policy_directories ns_policy_directories(const char *list);
-
-/* Returns false after the last directory. Otherwise *path is the next one, of *length bytes, not
- * terminated. Async-signal-safe. */
-bool ns_policy_next_directory(struct ns_policy_directories *directories, const char **path,
-                              size_t *length);
+/* Takes the next directory from *list, the value of NAGLESHIM_POLICY_DIR: directories in their
+ * order, separated by colons. An empty one, as in an empty value, is NS_POLICY_DIR_DEFAULT. *path
+ * is not terminated. After the last one *list is NULL; returns false if it is. Async-signal-safe.
+ */
+bool ns_policy_next_directory(const char **list, const char **path, size_t *length);
 
 /* Does any directory of list exist? */
 bool ns_policy_has_directory(const char *list);
 
-/* Called for each file that is tried. error: 0 if the file is used, or -errno; after -ENOENT and
- * -ENOTDIR the search continues. */
-typedef void ns_policy_tried(void *context, const char *path, int error);
-
-/* Find and compile the policy of a process. tried may be NULL. Always sets found. The caller frees
- * found->policy with ns_policy_free, also the built-in one. */
-void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found,
-                    ns_policy_tried *tried, void *context);
+/* Find and compile the policy of a process. Always sets found. The caller frees found->policy with
+ * ns_policy_free, also the built-in one. */
+void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found);
 
 /* Read and compile a regular file of at most NS_POLICY_SIZE_MOST bytes, or standard input ("-").
  * Sets found as ns_policy_find does, with NS_POLICY_NAMED. */
 void ns_policy_read(const char *path, struct ns_policy_found *found);
 
-/* The same with another origin, for which "-" is a file. all, which may be NULL, receives every
- * error.
- */
+/* The same with any origin; for others, "-" is a file. all may be NULL. */
 void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
                        struct ns_policy_found *found, const struct ns_policy_errors *all);
 

@@ -30,22 +30,22 @@ const struct ns_send_mode ns_send_modes[NS_SEND_COUNT] = {
 #undef NS_SEND_MODE
 };
 
-const char *ns_send_name(enum ns_send send)
+const char *ns_send_name(unsigned send)
 {
-    return (size_t)send < NS_SEND_COUNT ? ns_send_modes[send].word : NULL;
+    return send < NS_SEND_COUNT ? ns_send_modes[send].word : NULL;
 }
 
-const char *ns_ack_name(enum ns_ack ack)
+const char *ns_ack_name(unsigned ack)
 {
     static const char *const names[] = {
 #define NS_ACK_MODE(id, word, effect) [NS_ACK_##id] = word,
 #include "policy/modes.def"
 #undef NS_ACK_MODE
     };
-    return (size_t)ack < sizeof names / sizeof *names ? names[ack] : NULL;
+    return ack < sizeof names / sizeof *names ? names[ack] : NULL;
 }
 
-const char *ns_role_name(enum ns_role role)
+const char *ns_role_name(unsigned role)
 {
     static const char *const names[] = {
         [NS_ROLE_UNKNOWN] = "unknown",
@@ -53,7 +53,7 @@ const char *ns_role_name(enum ns_role role)
 #include "policy/modes.def"
 #undef NS_ROLE
     };
-    return (size_t)role < sizeof names / sizeof *names ? names[role] : NULL;
+    return role < sizeof names / sizeof *names ? names[role] : NULL;
 }
 
 void ns_policy_free(struct ns_policy *policy)

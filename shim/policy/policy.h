@@ -36,7 +36,6 @@ enum {
     NS_MAX_DELAY_US_MOST = 100000,
     NS_MAX_DELAY_US_DEFAULT = 200,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
-    NS_POLICY_NESTING_MOST = 8,       /* objects and arrays inside each other */
     NS_POLICY_ERRORS_MOST = 100,      /* reported for one text: finding each place walks the text */
 };
 
@@ -101,7 +100,7 @@ struct ns_policy {
     bool enabled;
     struct ns_rule *rules;
     size_t n_rules;
-    struct ns_arena memory; /* holds the policy and its rules; empty for the built-in one */
+    struct ns_arena memory; /* holds the policy and its text; empty for the built-in one */
 };
 
 /* Where a text is wrong. line and column count from 1; a column counts bytes. */
@@ -110,25 +109,24 @@ struct ns_policy_error {
     char message[512]; /* the mistake, and what is allowed, without a newline */
 };
 
-/* Callback that receives every error, at most NS_POLICY_ERRORS_MOST. Missing keys come last. A text
- * that is not JSON has one error. */
+/* What `nagleshim check` asks for. */
 struct ns_policy_errors {
+    /* Refuses what cJSON accepts although JSON forbids it: 0, or -EINVAL with error set. */
+    int (*strict)(const char *text, size_t len, struct ns_policy_error *error);
+    /* Receives every error, at most NS_POLICY_ERRORS_MOST. Missing keys come last. A text that is
+     * not JSON has one error. */
     void (*report)(void *context, const struct ns_policy_error *error);
     void *context;
 };
 
-/* Compile len bytes of JSON. On success *policy is the new policy, which the caller frees with
- * ns_policy_free. Returns 0, -EINVAL or -ENOMEM; then error is set. It is the place where the text
- * is not JSON, otherwise the first error in the order of the text, otherwise a missing key. One
- * thread at a time; not async-signal-safe. */
-int ns_policy_parse(const char *text, size_t len, struct ns_policy **policy,
-                    struct ns_policy_error *error);
-
-/* The same with temporary data in scratch, which may hold the text already. all may be NULL; then
- * the first error ends the reading. */
-int ns_policy_parse_in(struct ns_arena *scratch, const char *text, size_t len,
-                       struct ns_policy **policy, struct ns_policy_error *error,
-                       const struct ns_policy_errors *all);
+/* Compile len bytes of JSON, which a NUL must follow; memory may hold them already. On success
+ * *policy is the new policy, which owns memory; the caller frees it with ns_policy_free. Returns 0,
+ * -EINVAL or -ENOMEM; then error is set, and memory is freed. The error is the place where the text
+ * is not JSON, otherwise the first error in the order of the text, otherwise a missing key. all may
+ * be NULL. One thread at a time; not async-signal-safe. */
+int ns_policy_parse(struct ns_arena *memory, const char *text, size_t len,
+                    struct ns_policy **policy, struct ns_policy_error *error,
+                    const struct ns_policy_errors *all);
 
 /* NULL and the built-in policy are allowed. */
 void ns_policy_free(struct ns_policy *policy);
@@ -137,16 +135,11 @@ void ns_policy_free(struct ns_policy *policy);
  * before-wait. Static; ns_policy_free ignores it. */
 const struct ns_policy *ns_policy_builtin(void);
 
-/* The word of a policy file for a value ("auto-cork", "before-wait", "client"; "unknown" is no such
- * word). NULL beyond the last value, so that a loop can list them. Async-signal-safe. */
-const char *ns_send_name(enum ns_send send);
-const char *ns_ack_name(enum ns_ack ack);
-const char *ns_role_name(enum ns_role role);
-
-/* Calls report for everything that is allowed but probably not intended, such as a rule that is
- * never used. rule is NULL for the policy as a whole. */
-void ns_policy_warnings(const struct ns_policy *policy,
-                        void (*report)(void *context, const struct ns_rule *rule, const char *text),
-                        void *context);
+/* The word of a policy file for a value of enum ns_send, ns_ack or ns_role ("auto-cork",
+ * "before-wait", "client"; "unknown" is no such word). NULL beyond the last value, so that a loop
+ * can list them. Async-signal-safe. */
+const char *ns_send_name(unsigned send);
+const char *ns_ack_name(unsigned ack);
+const char *ns_role_name(unsigned role);
 
 #endif

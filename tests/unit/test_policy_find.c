@@ -36,22 +36,22 @@ static void write_policy(const char *name)
 }
 
 /* Notes the path below dir, or the name of a file elsewhere, and the error. */
-static void remember(void *context, const char *path, int error)
+static void remember(const char *path, int error)
 {
     size_t used = strlen(trace), length = strlen(dir);
     const char *name = strncmp(path, dir, length) == 0 ? path + length + 1 : strrchr(path, '/') + 1;
-    (void)context;
     snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", name, -error);
 }
 
 static struct ns_policy_found found;
 
 /* The name of the first rule of the found policy, or "" if there is no policy. */
-static const char *find_by(const struct ns_policy_request *request)
+static const char *find_by(struct ns_policy_request *request)
 {
     static char name[100];
     trace[0] = '\0';
-    ns_policy_find(request, &found, remember, NULL);
+    request->tried = remember;
+    ns_policy_find(request, &found);
     snprintf(name, sizeof name, "%s", found.policy ? found.policy->rules[0].name : "");
     ns_policy_free((struct ns_policy *)(uintptr_t)found.policy);
     return name;
@@ -159,23 +159,20 @@ CHECK(test_empty_directories)
     static const struct {
         const char *list, *are;
     } rows[] = {
-        {NULL, "D"},    {"", "D"},         {":", "D D"},
-        {"a", "a"},     {"a:", "a D"},     {":a", "D a"},
-        {"a:b", "a b"}, {"a::b", "a D b"}, {"a/:../b", "a/ ../b"},
+        {"", "D"},     {":", "D D"},   {"a", "a"},        {"a:", "a D"},
+        {":a", "D a"}, {"a:b", "a b"}, {"a::b", "a D b"}, {"a/:../b", "a/ ../b"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct ns_policy_directories directories = ns_policy_directories(rows[i].list);
         char are[100] = "";
-        const char *at;
+        const char *list = rows[i].list, *at;
         size_t length;
-        while (ns_policy_next_directory(&directories, &at, &length)) {
+        while (ns_policy_next_directory(&list, &at, &length)) {
             bool is_default = length == strlen(NS_POLICY_DIR_DEFAULT) &&
                               memcmp(at, NS_POLICY_DIR_DEFAULT, length) == 0;
             snprintf(are + strlen(are), sizeof are - strlen(are), "%s%.*s", are[0] ? " " : "",
                      is_default ? 1 : (int)length, is_default ? "D" : at);
         }
-        OK(is(are, rows[i].are), "the directories of '%s' are %s", rows[i].list ? rows[i].list : "",
-           are);
+        OK(is(are, rows[i].are), "the directories of '%s' are %s", rows[i].list, are);
     }
 }
 
@@ -238,14 +235,14 @@ CHECK(test_named)
         abort();
     OK(is(find("./real.json", "app", NULL), "real.json"), "a relative path");
     struct ns_policy_request request = {.policy = "-", .policy_dir = dir};
-    ns_policy_find(&request, &found, NULL, NULL);
+    ns_policy_find(&request, &found);
     OK(!found.policy && found.error == -ENOENT, "\"-\" is not the application's standard input");
     request = (struct ns_policy_request){.policy_dir = "/nonexistent/dir", .argv0 = "app"};
-    ns_policy_find(&request, &found, NULL, NULL);
+    ns_policy_find(&request, &found);
     OK(found.origin == NS_POLICY_BUILTIN && found.policy == ns_policy_builtin(),
        "a missing directory");
     request.policy_dir = "/dev/null";
-    ns_policy_find(&request, &found, NULL, NULL);
+    ns_policy_find(&request, &found);
     OK(found.origin == NS_POLICY_BUILTIN, "a file instead of a directory");
 }
 

@@ -90,7 +90,7 @@ CHECK(test_heap)
     struct ns_policy_error error;
     struct ns_policy *policy;
     long before = heap_calls;
-    int result = ns_policy_parse(text, strlen(text), &policy, &error);
+    int result = ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy, &error, NULL);
     long calls = heap_calls - before;
     OK(before > 0 && result == 0 && calls == 0, "a policy uses nothing of the program's heap");
     OK(live == 1, "it has one mapping");
@@ -104,7 +104,7 @@ static int parse_failing(long nth, bool *clean, struct ns_policy_error *error)
     struct ns_policy *policy;
     long before = live;
     until_failure = nth;
-    int result = ns_policy_parse(text, strlen(text), &policy, error);
+    int result = ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy, error, NULL);
     until_failure = -1;
     *clean = result == 0 || !policy;
     ns_policy_free(policy);

@@ -3,6 +3,7 @@
  * The errors and warnings are those of policy.h; only the access rights are judged here. */
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/policy/check.h"
 #include "cli/program/environment.h"
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
@@ -113,7 +114,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
 {
     static struct ns_policy_found found;
     static struct check check;
-    const struct ns_policy_errors all = {say_error, &check};
+    const struct ns_policy_errors all = {ns_check_strictly, say_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
     const char *name = file ? file : request.policy;
     cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
@@ -122,7 +123,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
     if (file)
         ns_policy_read_as(origin, file, &found, &all);
     else
-        ns_policy_find(&request, &found, NULL, NULL);
+        ns_policy_find(&request, &found);
     const struct ns_policy *policy = found.policy;
     if (!policy && check.n_errors == 0)
         say_error(&check, &found.where);
@@ -135,7 +136,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                        ns_plural(policy->n_rules),
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
-        ns_policy_warnings(policy, say_warning, &check);
+        ns_check_warn(policy, say_warning, &check);
         if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
             warn_of_writers(&check, found.path);
         ns_policy_free((struct ns_policy *)policy);
@@ -163,12 +164,11 @@ static int is_policy_file(const struct dirent *entry)
  * is_option: the library's search skips it. */
 static int check_directories(const char *list, bool is_option)
 {
-    struct ns_policy_directories directories = ns_policy_directories(list);
     int worst = NS_EXIT_YES, status;
     bool has_default = false, failed = false;
-    const char *at;
+    const char *rest = list, *at;
     size_t length;
-    while (ns_policy_next_directory(&directories, &at, &length)) {
+    while (ns_policy_next_directory(&rest, &at, &length)) {
         char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
         struct dirent **entries;
         snprintf(directory, sizeof directory, "%.*s", (int)length, at);

@@ -50,11 +50,10 @@ static bool can_write(const char *file)
  */
 static bool has_directory(const char *list)
 {
-    struct ns_policy_directories directories = ns_policy_directories(list);
     char path[PATH_MAX];
     const char *at;
     size_t length;
-    while (ns_policy_next_directory(&directories, &at, &length)) {
+    while (ns_policy_next_directory(&list, &at, &length)) {
         snprintf(path, sizeof path, "%.*s/.", (int)length, at);
         if (access(path, F_OK) == 0 || errno == EACCES)
             return true;

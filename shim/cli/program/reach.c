@@ -239,14 +239,13 @@ bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bo
     return false;
 }
 
-static void print_tried(void *context, const char *path, int error)
+static void print_tried(const char *path, int error)
 {
     const char *result = error == 0         ? "taken"
                          : error == -ENOENT ? "not there"
                          : error == -EINVAL ? "invalid"
                                             : ns_policy_error_reason(error);
     cJSON *entry = ns_output_entry("tried");
-    (void)context;
     ns_output_text(entry, "path", path);
     ns_output_text(entry, "result", result);
     ns_output_line("tried: %s: %s", path, result);
@@ -278,12 +277,13 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
         .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
         .argv0 = subject->process.argv0,
         .exe = subject->process.exe,
+        .tried = print_tried,
     };
     if (file) {
         ns_policy_read(file, found);
-        print_tried(NULL, found->path, found->error);
+        print_tried(found->path, found->error);
     } else {
-        ns_policy_find(&request, found, print_tried, NULL);
+        ns_policy_find(&request, found);
     }
     if (!found->policy) {
         char text[PATH_MAX + sizeof found->where.message + 32];

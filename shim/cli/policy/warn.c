@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the warnings about policies that are valid but probably not intended, for `nagleshim check`.
- * Does not allocate; not async-signal-safe (snprintf). */
-#include "policy/policy.h"
+/* Owns the warnings about policies that are valid but probably not intended. Does not allocate. */
+#include "cli/policy/check.h"
 
 #include "policy/match.h"
 #include "policy/sockopt.h"
@@ -120,9 +119,9 @@ static void warn_hidden(const struct listener *to, const struct ns_policy *polic
     }
 }
 
-void ns_policy_warnings(const struct ns_policy *policy,
-                        void (*report)(void *context, const struct ns_rule *rule, const char *text),
-                        void *context)
+void ns_check_warn(const struct ns_policy *policy,
+                   void (*report)(void *context, const struct ns_rule *rule, const char *text),
+                   void *context)
 {
     struct listener to = {report, context};
     if (!policy->enabled)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* What `nagleshim check` says about a policy beyond the errors that the library reports. */
+#ifndef NS_CLI_CHECK_H
+#define NS_CLI_CHECK_H
+
+#include "policy/policy.h"
+
+/* Refuses what cJSON accepts although JSON forbids it, as struct ns_policy_errors asks. Pure. */
+int ns_check_strictly(const char *text, size_t len, struct ns_policy_error *error);
+
+/* Calls report for everything that is allowed but probably not intended, such as a rule that is
+ * never used. rule is NULL for the policy as a whole. */
+void ns_check_warn(const struct ns_policy *policy,
+                   void (*report)(void *context, const struct ns_rule *rule, const char *text),
+                   void *context);
+
+#endif
