@@ -134,43 +134,20 @@ void ns_ruleset_release(struct ns_ruleset *set)
     *set = (struct ns_ruleset){0};
 }
 
-static enum ns_mismatch socket_mismatch(const struct ns_rule *rule,
-                                        const struct ns_socket_facts *facts)
+static bool socket_holds(const struct ns_rule *rule, const struct ns_socket_facts *facts)
 {
-    if (!role_holds(rule, facts->role))
-        return NS_MISMATCH_ROLE;
-    if (!endpoints_hold(rule->local, rule->n_local, &facts->local))
-        return NS_MISMATCH_LOCAL;
-    if (!endpoints_hold(rule->remote, rule->n_remote, &facts->remote))
-        return NS_MISMATCH_REMOTE;
-    return NS_MATCHES;
+    return role_holds(rule, facts->role) &&
+           endpoints_hold(rule->local, rule->n_local, &facts->local) &&
+           endpoints_hold(rule->remote, rule->n_remote, &facts->remote);
 }
 
 const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
                                       const struct ns_socket_facts *facts)
 {
     for (size_t i = 0; i < set->n_rules; i++)
-        if (socket_mismatch(set->rules[i], facts) == NS_MATCHES)
+        if (socket_holds(set->rules[i], facts))
             return set->rules[i];
     return NULL;
-}
-
-enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_process *process,
-                                  const struct ns_socket_facts *facts)
-{
-    if (!process_holds(rule, process))
-        return NS_MISMATCH_PROCESS;
-    if (!args_hold(rule, process))
-        return NS_MISMATCH_ARGS;
-    /* A reason that depends on known facts comes first. */
-    if (rule->role != NS_ROLE_UNKNOWN && facts->role != NS_ROLE_UNKNOWN &&
-        rule->role != facts->role)
-        return NS_MISMATCH_ROLE;
-    if (facts->local.known && !endpoints_hold(rule->local, rule->n_local, &facts->local))
-        return NS_MISMATCH_LOCAL;
-    if (facts->remote.known && !endpoints_hold(rule->remote, rule->n_remote, &facts->remote))
-        return NS_MISMATCH_REMOTE;
-    return socket_mismatch(rule, facts);
 }
 
 /* The local addresses that sockets accepted on local may have, as a prefix. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rule governs a socket. Pure functions. ns_ruleset_build (which allocates), ns_match_process
- * and ns_match_explain use fnmatch and are for start-up and the command. All others are
+/* Which rule governs a socket. Pure functions. ns_ruleset_build (which allocates) and
+ * ns_match_process use fnmatch and are for start-up and the command. All others are
  * async-signal-safe. */
 #ifndef NS_MATCH_H
 #define NS_MATCH_H
@@ -66,18 +66,5 @@ const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
  * result without a match of its own. A listener on 0.0.0.0 or :: could match any "local". */
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
                                         const struct ns_address *local, bool *settled);
-
-/* Why a rule does not match, for `nagleshim explain`: the first key that known facts contradict;
- * otherwise the first key whose fact is not known. */
-enum ns_mismatch {
-    NS_MATCHES,
-    NS_MISMATCH_PROCESS,
-    NS_MISMATCH_ARGS,
-    NS_MISMATCH_ROLE,
-    NS_MISMATCH_LOCAL,
-    NS_MISMATCH_REMOTE,
-};
-enum ns_mismatch ns_match_explain(const struct ns_rule *rule, const struct ns_process *process,
-                                  const struct ns_socket_facts *facts);
 
 #endif

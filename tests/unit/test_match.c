@@ -124,11 +124,6 @@ CHECK(test_processes)
         rule.args = rows[i].args ? arguments : NULL;
         OK(ns_match_process(&rule, rows[i].process) == rows[i].matches, "%s", rows[i].what);
     }
-    struct ns_rule both = {.process = (char *[]){"python3", NULL}, .args = (char *[]){"-v", NULL}};
-    struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    OK(ns_match_explain(&both, &python, &facts) == NS_MISMATCH_ARGS,
-       "explain says that args failed");
-    OK(ns_match_explain(&both, &unknown, &facts) == NS_MISMATCH_PROCESS, "or process");
 }
 
 CHECK(test_listener)

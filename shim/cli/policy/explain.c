@@ -112,30 +112,50 @@ static void say_socket(const struct options *options)
                    options->remote ? options->remote : "not given");
 }
 
-/* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. */
-static const char *explain_mismatch(enum ns_mismatch mismatch, const struct ns_socket_facts *facts,
-                                    bool *is_open)
+/* Does a rule with a single key match? */
+static bool key_holds(const struct ns_rule *rule, const struct ns_process *process,
+                      const struct ns_socket_facts *facts)
 {
-    *is_open = (mismatch == NS_MISMATCH_ROLE && facts->role == NS_ROLE_UNKNOWN) ||
-               (mismatch == NS_MISMATCH_LOCAL && !facts->local.known) ||
-               (mismatch == NS_MISMATCH_REMOTE && !facts->remote.known);
-    switch (mismatch) {
-    case NS_MATCHES:
-        break;
-    case NS_MISMATCH_PROCESS:
-        return "\"process\" names other programs";
-    case NS_MISMATCH_ARGS:
-        return "\"args\" matches no argument";
-    case NS_MISMATCH_ROLE:
-        return *is_open ? "it has \"role\", and --role is not given" : "\"role\" is different";
-    case NS_MISMATCH_LOCAL:
-        return *is_open ? "it has \"local\", and --local is not given"
-                        : "\"local\" has other addresses or ports";
-    case NS_MISMATCH_REMOTE:
-        return *is_open ? "it has \"remote\", and --remote is not given"
-                        : "\"remote\" has other addresses or ports";
+    const struct ns_ruleset set = {.rules = &rule, .n_rules = 1};
+    return ns_match_process(rule, process) && ns_match_socket(&set, facts);
+}
+
+/* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. A
+ * reason that depends on known facts comes first. */
+static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_process *process,
+                                    const struct ns_socket_facts *facts, bool *is_open)
+{
+    const struct {
+        struct ns_rule rule;
+        bool is_known;
+        const char *why, *why_open;
+    } keys[] = {
+        {{.process = rule->process}, true, "\"process\" names other programs", NULL},
+        {{.args = rule->args}, true, "\"args\" matches no argument", NULL},
+        {{.role = rule->role},
+         facts->role != NS_ROLE_UNKNOWN,
+         "\"role\" is different",
+         "it has \"role\", and --role is not given"},
+        {{.local = rule->local, .n_local = rule->n_local},
+         facts->local.known,
+         "\"local\" has other addresses or ports",
+         "it has \"local\", and --local is not given"},
+        {{.remote = rule->remote, .n_remote = rule->n_remote},
+         facts->remote.known,
+         "\"remote\" has other addresses or ports",
+         "it has \"remote\", and --remote is not given"},
+    };
+    const char *open = NULL;
+    *is_open = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (key_holds(&keys[i].rule, process, facts))
+            continue;
+        if (keys[i].is_known)
+            return keys[i].why;
+        open = open ? open : keys[i].why_open;
     }
-    return NULL;
+    *is_open = open != NULL;
+    return open;
 }
 
 /* Every rule up to the one that applies. Returns how many are undecided. */
@@ -147,8 +167,7 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
         bool is_open;
-        const char *why =
-            explain_mismatch(ns_match_explain(rule, &subject->process, facts), facts, &is_open);
+        const char *why = explain_mismatch(rule, &subject->process, facts, &is_open);
         const char *result = !why ? "matches" : is_open ? "undecided" : "does not match";
         cJSON *entry = ns_output_entry("rules");
         cJSON_AddNumberToObject(entry, "number", rule->index + 1);
