@@ -46,7 +46,7 @@ CJSON_DEPTH := -DCJSON_NESTING_LIMIT=8
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/text.c shim/policy/endpoint.c \
 	shim/policy/find.c shim/policy/match.c shim/policy/sockopt.c shim/base/arena.c shim/judge/look.c
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
-START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/conn/fds.c \
+START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/calls/loader.c shim/conn/fds.c \
 	shim/report/status.c shim/report/report.c shim/report/log.c shim/socket/handover.c shim/socket/socket.c \
 	shim/socket/rewrite.c shim/traffic/pending.c shim/conn/kernel.c shim/policy/match.c \
 	shim/policy/policy.c shim/policy/find.c
@@ -116,10 +116,12 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
 $B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 
-# The export list is generated from the call table only.
-$B/exports.map: shim/base/exports.map.in shim/base/calls.def
+# The versions of exported functions, from the call table. All others stand in for every version of a function.
+$B/exports.map: shim/base/calls.def
 	@mkdir -p $(@D)
-	$(CC) -E -P -x c -Ishim $< -o $@
+	$(CC) -E -P -x c -D'NS_CALL(...)=' -D'NS_SINCE(version, name)=since version name' $< | awk '$$1 == "since" { \
+		names[$$2] = names[$$2] " " $$3 ";" } END { for (version in names) { node = version; gsub("_", ".", node); \
+		print "GLIBC_" node " {" names[version] " };" } }' | sort >$@
 
 $B/libnagleshim.so: $(SHIM_OBJ)
 $B/libnagleshim-observe.so: $(OBSERVE_OBJ)

@@ -10,7 +10,6 @@
 #include "base/path.h"
 #include "base/real.h"
 #include "traffic/pending.h"
-#include "conn/kernel.h"
 #include "report/report.h"
 #include "report/status.h"
 
@@ -18,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static struct ns_ruleset rules;
@@ -135,33 +133,17 @@ static bool find_rules(int argc, char **argv)
     return use_policy(found.policy, &process, found.path);
 }
 
-/* Sockets that the process was started with. Those of a service manager or inetd get their rule
- * now, since a server on stdio may never make a call that the library sees. Any other socket may be
- * the parent's, and gets its rule at its first use. One with a higher number gets it at its first
- * use by a call that works on sockets only: to ask for 1 024 takes 12 us. */
+/* Sockets of a service manager or inetd, which get their rule now, since a server on stdio may
+ * never make a call that the library sees. Any other inherited socket is found at its first use.
+ * Asks with getsockopt only, which asks no file system. */
 static void register_inherited(void)
 {
     enum { MOST = 256 };
-    struct rlimit files = {.rlim_cur = MOST};
-    struct pollfd fds[MOST];
-    getrlimit(RLIMIT_NOFILE, &files); /* poll takes no more */
-    unsigned count = files.rlim_cur < MOST ? (unsigned)files.rlim_cur : MOST;
-    for (unsigned i = 0; i < count; i++)
-        fds[i] = (struct pollfd){.fd = (int)i};
-    if (NS_REAL(poll)(fds, count, 0) < 0)
-        return;
     const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (fds[i].revents & POLLNVAL ||
-            !ns_kernel_is_socket((int)i)) /* not open, or not a socket */
-            continue;
-        bool touch = i < 3 || (handed > 0 && i - 3 < (unsigned long)handed);
-        if (touch)
-            ns_handover_started_with((int)i);
-        else
-            ns_socket_arrived((int)i, true);
-    }
+    for (int fd = 0; fd < MOST && fd < 3 + handed; fd++)
+        ns_handover_started_with(fd);
+    ns_stdio_reads(STDIN_FILENO);
 }
 
 static bool is_off(void)
@@ -175,6 +157,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     int saved = errno;
     /* First, also if the library is switched off: a signal handler would look them up too late. */
     ns_real_load_all();
+    ns_stdio_start();
     /* NAGLESHIM_OFF works whatever else is broken. A set-user-ID program is never changed, though
      * ld.so may load the library there from a trusted directory. */
     if (is_off()) {
@@ -197,7 +180,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
         register_inherited();
-        ns_stdio_reads(STDIN_FILENO, (const void *)getauxval(AT_ENTRY)); /* the program */
+        ns_loader_start();
         working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }

@@ -33,40 +33,126 @@ const ElfW(Dyn) * ns_object_dynamic(const struct dl_phdr_info *info)
     return dynamic;
 }
 
-bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address)
+static uintptr_t distance(uintptr_t a, uintptr_t b)
 {
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+    return a < b ? b - a : a - b;
+}
+
+/* glibc adds the base in place, except in read-only sections; musl does not. The tables of an
+ * object are near its dynamic section. */
+const void *ns_object_at(const struct ns_object *object, const ElfW(Dyn) * entry)
+{
+    uintptr_t at = entry->d_un.d_ptr, here = (uintptr_t)object->dynamic;
+    bool added = distance(at, here) <= distance(object->base + at, here);
+    return (const void *)(added ? at : object->base + at);
+}
+
+bool ns_object_read(uintptr_t base, const ElfW(Dyn) * entry, struct ns_object *object)
+{
+    *object = (struct ns_object){.base = base, .dynamic = entry};
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            object->symbols = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_STRTAB)
+            object->strings = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_VERSYM)
+            object->versions = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_GNU_HASH)
+            object->gnu_hash = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_HASH)
+            object->sysv_hash = ns_object_at(object, entry);
+    }
+    return object->symbols && object->strings && (object->gnu_hash || object->sysv_hash);
+}
+
+bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *prefix)
+{
+    for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == tag &&
+            strncmp(object->strings + entry->d_un.d_val, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
+bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address, ElfW(Word) flag)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum && address >= info->dlpi_addr; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if (part->p_type == PT_LOAD && address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
+        if (part->p_type == PT_LOAD && part->p_flags & flag &&
+            address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
             return true;
     }
     return false;
 }
 
-/* glibc adds the base in place, except in read-only sections; musl does not. */
-const void *ns_object_at(const struct dl_phdr_info *info, const ElfW(Dyn) * entry)
+/* The list of objects that the loader keeps for debuggers. NULL if the program has no entry for it,
+ * such as libc.so.6 run as a program. */
+static const struct link_map *first_of_list(void)
 {
-    uintptr_t at = entry->d_un.d_ptr;
-    return (const void *)(ns_object_has(info, at) ? at : info->dlpi_addr + at);
+    const ElfW(Phdr) *parts = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    struct dl_phdr_info program = {.dlpi_phdr = parts,
+                                   .dlpi_phnum = (ElfW(Half))getauxval(AT_PHNUM)};
+    for (unsigned i = 0; i < program.dlpi_phnum; i++)
+        if (parts[i].p_type == PT_PHDR)
+            program.dlpi_addr = (uintptr_t)parts - parts[i].p_vaddr;
+    for (const ElfW(Dyn) *entry = ns_object_dynamic(&program); entry && entry->d_tag; entry++)
+        if (entry->d_tag == DT_DEBUG && entry->d_un.d_ptr)
+            return ((const struct r_debug *)entry->d_un.d_ptr)->r_map;
+    return NULL;
 }
 
-bool ns_object_read(const struct dl_phdr_info *info, const ElfW(Dyn) * entry,
-                    struct ns_object *object)
+struct place {
+    uintptr_t address;
+    struct dl_phdr_info *info;
+    size_t count;
+    bool found;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *context)
 {
-    *object = (struct ns_object){.base = info->dlpi_addr};
-    for (; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_SYMTAB)
-            object->symbols = ns_object_at(info, entry);
-        else if (entry->d_tag == DT_STRTAB)
-            object->strings = ns_object_at(info, entry);
-        else if (entry->d_tag == DT_VERSYM)
-            object->versions = ns_object_at(info, entry);
-        else if (entry->d_tag == DT_GNU_HASH)
-            object->gnu_hash = ns_object_at(info, entry);
-        else if (entry->d_tag == DT_HASH)
-            object->sysv_hash = ns_object_at(info, entry);
+    struct place *place = context;
+    (void)size;
+    place->count++;
+    if (!place->found && ns_object_has(info, place->address, PF_X)) {
+        place->found = true;
+        *place->info = *info;
     }
-    return object->symbols && object->strings && (object->gnu_hash || object->sysv_hash);
+    return 0;
+}
+
+size_t ns_object_of(const void *code, struct dl_phdr_info *info, struct ns_object *object)
+{
+    struct place place = {.address = (uintptr_t)code, .info = info};
+    dl_iterate_phdr(look, &place);
+    return place.found && ns_object_read(info->dlpi_addr, ns_object_dynamic(info), object)
+               ? place.count
+               : 0;
+}
+
+struct walk {
+    bool (*visit)(const struct ns_object *object, void *context);
+    void *context;
+};
+
+static int step(struct dl_phdr_info *info, size_t size, void *context)
+{
+    const struct walk *walk = context;
+    struct ns_object object;
+    (void)size;
+    return ns_object_read(info->dlpi_addr, ns_object_dynamic(info), &object) &&
+           walk->visit(&object, walk->context);
+}
+
+void ns_object_each(bool (*visit)(const struct ns_object *object, void *context), void *context)
+{
+    struct walk walk = {visit, context};
+    const struct link_map *map = first_of_list();
+    struct ns_object object;
+    if (!map)
+        dl_iterate_phdr(step, &walk);
+    for (; map; map = map->l_next)
+        if (ns_object_read(map->l_addr, map->l_ld, &object) && visit(&object, context))
+            return;
 }
 
 static bool defines(const struct ns_object *object, uint32_t index, const char *name)
@@ -82,6 +168,11 @@ bool ns_object_is_default(const struct ns_object *object, uint32_t index)
 {
     const ElfW(Half) hidden = 0x8000;
     return !object->versions || !(object->versions[index] & hidden);
+}
+
+bool ns_object_has_version(const struct ns_object *object, uint32_t index)
+{
+    return object->versions && object->versions[index] > VER_NDX_GLOBAL;
 }
 
 static uint32_t in_gnu_hash(const struct ns_object *object, const char *name, uint32_t hash)

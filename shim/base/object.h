@@ -14,24 +14,36 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 /* The tables of one object. */
 struct ns_object {
     uintptr_t base;
+    const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symbols;
     const char *strings;
     const ElfW(Half) * versions;
     const uint32_t *gnu_hash, *sysv_hash;
 };
 
+/* Call visit for each object in the loader's order, until it returns true. Reads the loader's list
+ * without its lock, which a thread may hold for long: for start-up, when nothing is unloaded. Only
+ * in a program that has no DT_DEBUG it takes the lock. */
+void ns_object_each(bool (*visit)(const struct ns_object *object, void *context), void *context);
+
 /* The dynamic section of an object; NULL if it has none. */
 const ElfW(Dyn) * ns_object_dynamic(const struct dl_phdr_info *info);
 
-/* Is the address in a loaded segment of the object? */
-bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address);
-
 /* The address that an entry of the dynamic section gives. */
-const void *ns_object_at(const struct dl_phdr_info *info, const ElfW(Dyn) * entry);
+const void *ns_object_at(const struct ns_object *object, const ElfW(Dyn) * entry);
 
 /* Fill in object. Returns false if the object has no symbols to look up. */
-bool ns_object_read(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic,
-                    struct ns_object *object);
+bool ns_object_read(uintptr_t base, const ElfW(Dyn) * dynamic, struct ns_object *object);
+
+/* Has it a name (DT_SONAME), or need a library (DT_NEEDED), that begins with prefix? */
+bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *prefix);
+
+/* Is the address in a segment of the object with this flag (PF_W)? */
+bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address, ElfW(Word) flag);
+
+/* Fill in info and object for the object that contains code. Returns the number of loaded objects;
+ * 0 if the code is in none. Takes the loader's lock: only inside dlopen. */
+size_t ns_object_of(const void *code, struct dl_phdr_info *info, struct ns_object *object);
 
 /* The hash of a name for DT_GNU_HASH. */
 uint32_t ns_object_hash(const char *name);
@@ -42,6 +54,9 @@ uint32_t ns_object_find(const struct ns_object *object, const char *name, uint32
 
 /* Is it the default version? The others are for programs that were linked earlier. */
 bool ns_object_is_default(const struct ns_object *object, uint32_t index);
+
+/* Has it a version of its own? */
+bool ns_object_has_version(const struct ns_object *object, uint32_t index);
 
 /* The address of a function. Calls the resolver of an indirect one. */
 void *ns_object_resolve(const struct ns_object *object, uint32_t index);

@@ -38,7 +38,7 @@ static void (*const missing[])(void) = {
     EACH_MISSING(ADDRESS)};
 
 /* One string instead of pointers: each pointer would be a relocation at every process start. */
-static const char names[] =
+const char ns_real_names[] =
 #define NS_CALL(result, name, parameters, failure) #name "\0"
 #include "base/calls.def"
 #undef NS_CALL
@@ -96,14 +96,14 @@ static bool may_come(const char *name)
 
 void ns_real_load_all(void)
 {
-    const char *name = names;
+    const char *name = ns_real_names;
     void *found[NS_CALL_COUNT] = {NULL};
     ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
-    ns_symbol_find(NS_SYMBOL_NEXT, names, NS_CALL_COUNT, found);
+    ns_symbol_find(NS_SYMBOL_NEXT, ns_real_names, NS_CALL_COUNT, found);
     /* If the library was loaded with dlopen, it is the last object, and the calls are in earlier
      * ones. */
     if (!found[NS_CALL_write])
-        ns_symbol_find(NS_SYMBOL_FIRST, names, NS_CALL_COUNT, found);
+        ns_symbol_find(NS_SYMBOL_FIRST, ns_real_names, NS_CALL_COUNT, found);
     for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
         void *call = found[id];
         if (!call && !may_come(name))

@@ -40,6 +40,9 @@ struct ns_real {
 #undef NS_CALL
 };
 
+/* The names of the rows one after another, each with its NUL, and one more NUL. */
+extern const char ns_real_names[];
+
 /* Without a lock: every thread writes the same values. */
 extern struct ns_real ns_real;
 

@@ -1,176 +1,143 @@
 /* SPDX-License-Identifier: MIT */
-/* See redirect.h. Owns nothing. Must never call an interposed function. */
+/* See redirect.h. Owns what it has learned about libc and about other definitions of the exported
+ * names. The loader's lock, which the caller's dlopen holds, protects it. */
 #include "base/redirect.h"
 
-#include "base/object.h"
+#include "base/real.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
 #if defined(__x86_64__)
-enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ADDRESS = R_X86_64_64 };
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT };
 #elif defined(__aarch64__)
-enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS = R_AARCH64_ABS64 };
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
 #else
 #error "the relocations of this machine are not known"
 #endif
 
-struct redirect {
-    uintptr_t within;
-    const struct ns_redirection *functions;
-    size_t count;
-    struct ns_object exports; /* this library */
-    struct ns_object object;
-    const struct dl_phdr_info *info;
-    uintptr_t sealed, sealed_end; /* memory that the loader has made read-only after relocation */
-    bool unsealed;
-};
-
-/* Where a call of a name ends. */
-struct target {
-    const char *name;
-    uint32_t hash;
-    uintptr_t now;
-    bool libc;      /* libc defines it at this address */
-    bool elsewhere; /* an object other than libc and this library defines it, too */
-};
-
 /* Before 2.34 glibc had the calls of threads and others in further libraries. */
-static bool is_libc(const struct ns_object *object, const ElfW(Dyn) * entry)
+enum { LIBC_COUNT = 5, EXPORTS_MOST = 256 };
+static const char libc_names[LIBC_COUNT][12] = {"libc.so.", "libpthread.", "librt.so.", "libdl.so.",
+                                                "libutil."};
+static struct ns_object exports, libc[LIBC_COUNT];
+static bool elsewhere[EXPORTS_MOST]; /* another object defines this export, too */
+static unsigned long long learned;   /* objects, as dlpi_adds counts them */
+
+/* Looks at each object once. New ones are at the end of the loader's list. */
+static int learn(struct dl_phdr_info *info, size_t size, void *context)
 {
-    static const char names[][12] = {"libc.so.", "libpthread.", "librt.so.", "libdl.so.",
-                                     "libutil."};
-    for (; entry->d_tag != DT_NULL && entry->d_tag != DT_SONAME; entry++)
-        ;
-    const char *name = entry->d_tag == DT_SONAME ? object->strings + entry->d_un.d_val : "";
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
+    size_t *left = context;
+    struct ns_object object;
+    (void)size;
+    if ((*left)-- > info->dlpi_adds - learned ||
+        !ns_object_read(info->dlpi_addr, ns_object_dynamic(info), &object) ||
+        object.dynamic == _DYNAMIC)
+        return 0;
+    for (size_t i = 0; i < LIBC_COUNT; i++)
+        if (ns_object_has_name(&object, DT_SONAME, libc_names[i])) {
+            libc[i] = object;
+            return 0;
+        }
+    for (const char *name = ns_real_names; *name; name += strlen(name) + 1) {
+        uint32_t hash = ns_object_hash(name);
+        if (ns_object_find(&object, name, hash) != STN_UNDEF)
+            elsewhere[ns_object_find(&exports, name, hash) % EXPORTS_MOST] = true;
+    }
+    return 0;
+}
+
+/* Has this dlopen brought another definition, too? count: the number of loaded objects. */
+static bool is_elsewhere(const struct dl_phdr_info *info, size_t count, uint32_t index)
+{
+    if (learned != info->dlpi_adds)
+        dl_iterate_phdr(learn, &count);
+    learned = info->dlpi_adds;
+    return elsewhere[index % EXPORTS_MOST];
+}
+
+/* Does libc define the name at this address, and not as an older version? */
+static bool is_libcs(const char *name, uint32_t hash, uintptr_t address)
+{
+    for (size_t i = 0; i < LIBC_COUNT; i++) {
+        uint32_t index = libc[i].symbols ? ns_object_find(&libc[i], name, hash) : STN_UNDEF;
+        if (index != STN_UNDEF && ns_object_is_default(&libc[i], index) &&
+            (uintptr_t)ns_object_resolve(&libc[i], index) == address)
             return true;
+    }
     return false;
 }
 
-static int look(struct dl_phdr_info *info, size_t size, void *context)
-{
-    struct target *target = context;
-    const ElfW(Dyn) *dynamic = ns_object_dynamic(info);
-    struct ns_object object;
-    (void)size;
-    if (!dynamic || dynamic == _DYNAMIC || !ns_object_read(info, dynamic, &object))
-        return 0;
-    uint32_t index = ns_object_find(&object, target->name, target->hash);
-    if (index == STN_UNDEF)
-        return 0;
-    if (!is_libc(&object, dynamic))
-        target->elsewhere = true;
-    else if (ns_object_is_default(&object, index))
-        target->libc |= (uintptr_t)ns_object_resolve(&object, index) == target->now;
-    return target->elsewhere;
-}
+struct redirect {
+    const struct ns_object *object;
+    const struct dl_phdr_info *info;
+    size_t count;                  /* of loaded objects */
+    uintptr_t sealed, sealed_size; /* PT_GNU_RELRO: read-only since its relocation */
+    bool unsealed;
+};
 
-/* Make the slot writable. */
-static bool unseal(struct redirect *redirect, uintptr_t slot)
+static bool make_writable(struct redirect *redirect, uintptr_t slot)
 {
-    if (redirect->unsealed || slot - redirect->sealed >= redirect->sealed_end - redirect->sealed)
-        return true;
-    redirect->unsealed = mprotect((void *)redirect->sealed, redirect->sealed_end - redirect->sealed,
-                                  PROT_READ | PROT_WRITE) == 0;
+    if (slot - redirect->sealed >= redirect->sealed_size)
+        return ns_object_has(redirect->info, slot, PF_W);
+    if (!redirect->unsealed)
+        redirect->unsealed =
+            mprotect((void *)redirect->sealed, redirect->sealed_size, PROT_READ | PROT_WRITE) == 0;
     return redirect->unsealed;
-}
-
-/* The function to call instead of the named one; 0: do not replace it. */
-static uintptr_t instead(const struct redirect *redirect, const char *name, uint32_t hash)
-{
-    for (size_t i = 0; i < redirect->count; i++)
-        if (strcmp(redirect->functions[i].name, name) == 0)
-            return (uintptr_t)redirect->functions[i].to;
-    uint32_t index = redirect->count ? STN_UNDEF : ns_object_find(&redirect->exports, name, hash);
-    return index == STN_UNDEF ? 0 : (uintptr_t)ns_object_resolve(&redirect->exports, index);
 }
 
 static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
 {
-    const struct ns_object *object = &redirect->object;
+    const struct ns_object *object = redirect->object;
     unsigned long type = ELF64_R_TYPE(entry->r_info);
-    if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || entry->r_addend)
-        return;
     const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(entry->r_info)];
-    if (symbol->st_shndx != SHN_UNDEF)
-        return; /* its own */
-    const char *name = object->strings + symbol->st_name;
-    uint32_t hash = ns_object_hash(name);
-    uintptr_t wrapper = instead(redirect, name, hash);
-    uintptr_t *slot = (uintptr_t *)(object->base + entry->r_offset);
-    struct target target = {name, hash, __atomic_load_n(slot, __ATOMIC_RELAXED), false, false};
-    if (!wrapper || target.now == wrapper)
+    if ((type != JUMP_SLOT && type != GLOB_DAT) || symbol->st_shndx != SHN_UNDEF)
         return;
-    dl_iterate_phdr(look, &target);
-    /* Until its first call, a slot leads to the loader, by code of the object itself. */
-    bool lazy = type == JUMP_SLOT && ns_object_has(redirect->info, target.now);
-    if (!target.elsewhere && (target.libc || lazy) && unseal(redirect, (uintptr_t)slot))
-        __atomic_store_n(slot, wrapper, __ATOMIC_RELAXED);
+    const char *name = object->strings + symbol->st_name;
+    uint32_t hash = ns_object_hash(name), index = ns_object_find(&exports, name, hash);
+    uintptr_t *slot = (uintptr_t *)(object->base + entry->r_offset);
+    uintptr_t now = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    /* Until its first call, a slot leads to the loader, by code of the object itself. What the
+     * loader will find is certain if there is one definition, in one version. */
+    bool lazy = type == JUMP_SLOT && ns_object_has(redirect->info, now, PF_X);
+    if (index != STN_UNDEF &&
+        (lazy ? !ns_object_has_version(&exports, index) &&
+                    !is_elsewhere(redirect->info, redirect->count, index)
+              : is_libcs(name, hash, now)) &&
+        make_writable(redirect, (uintptr_t)slot))
+        __atomic_compare_exchange_n(slot, &now, (uintptr_t)ns_object_resolve(&exports, index),
+                                    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* The relocations in a table of the dynamic section. skipped: the entry with the number of leading
- * relocations without a symbol. */
-static void relocate_all(struct redirect *redirect, const ElfW(Dyn) * entry, ElfW(Sxword) table,
-                         ElfW(Sxword) size, ElfW(Sxword) skipped)
+void ns_redirect_calls(const struct dl_phdr_info *info, const struct ns_object *object,
+                       size_t count)
 {
-    const ElfW(Rela) *first = NULL;
-    size_t bytes = 0, skip = 0;
-    for (; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == table)
-            first = ns_object_at(redirect->info, entry);
-        else if (entry->d_tag == size)
-            bytes = entry->d_un.d_val;
-        else if (entry->d_tag == skipped)
-            skip = entry->d_un.d_val;
-    }
-    for (size_t i = skip; first && i < bytes / sizeof *first; i++)
-        relocate(redirect, &first[i]);
-}
-
-static int find_exports(struct dl_phdr_info *info, size_t size, void *context)
-{
-    struct redirect *redirect = context;
-    (void)size;
-    return ns_object_dynamic(info) == _DYNAMIC &&
-           ns_object_read(info, _DYNAMIC, &redirect->exports);
-}
-
-/* All is done inside the loader's lock, so no other thread makes the memory read-only again. */
-static int visit(struct dl_phdr_info *info, size_t size, void *context)
-{
-    struct redirect *redirect = context;
-    const ElfW(Dyn) *dynamic = ns_object_dynamic(info);
+    extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of this library */
+    struct redirect redirect = {.object = object, .info = info, .count = count};
     uintptr_t page = getauxval(AT_PAGESZ);
-    (void)size;
-    if (!dynamic || dynamic == _DYNAMIC || !ns_object_has(info, redirect->within) ||
-        !ns_object_read(info, dynamic, &redirect->object))
-        return 0;
-    redirect->info = info;
+    const ElfW(Rela) * tables[2] = {NULL};
+    size_t sizes[2] = {0};
+    if (!learned && ns_object_read((uintptr_t)__ehdr_start, _DYNAMIC, &exports))
+        is_elsewhere(info, count, 0); /* and where libc is */
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         if (part->p_type == PT_GNU_RELRO) {
-            redirect->sealed = (info->dlpi_addr + part->p_vaddr) & -page;
-            redirect->sealed_end = (info->dlpi_addr + part->p_vaddr + part->p_memsz) & -page;
+            redirect.sealed = (object->base + part->p_vaddr) & -page;
+            redirect.sealed_size =
+                ((object->base + part->p_vaddr + part->p_memsz) & -page) - redirect.sealed;
         }
     }
-    relocate_all(redirect, dynamic, DT_JMPREL, DT_PLTRELSZ, DT_NULL);
-    relocate_all(redirect, dynamic, DT_RELA, DT_RELASZ, DT_RELACOUNT);
-    if (redirect->unsealed)
-        mprotect((void *)redirect->sealed, redirect->sealed_end - redirect->sealed, PROT_READ);
-    return 1;
-}
-
-void ns_redirect_calls(const void *within, const struct ns_redirection *functions, size_t count)
-{
-    struct redirect redirect = {
-        .within = (uintptr_t)within, .functions = functions, .count = count};
-    int saved = errno;
-    if (dl_iterate_phdr(find_exports, &redirect))
-        dl_iterate_phdr(visit, &redirect);
-    errno = saved;
+    for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
+            tables[entry->d_tag == DT_RELA] = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
+            sizes[entry->d_tag == DT_RELASZ] = entry->d_un.d_val / sizeof *tables[0];
+    }
+    for (unsigned table = 0; table < 2; table++)
+        for (size_t i = 0; tables[table] && i < sizes[table]; i++)
+            relocate(&redirect, &tables[table][i]);
+    if (redirect.unsealed)
+        mprotect((void *)redirect.sealed, redirect.sealed_size, PROT_READ);
 }

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes where an object's calls lead, in its own slots (DT_JMPREL, DT_RELA). */
+/* Changes where the calls of an object lead that was opened with RTLD_DEEPBIND, which finds libc's
+ * functions before the exported ones. */
 #ifndef NS_REDIRECT_H
 #define NS_REDIRECT_H
 
-#include <stddef.h>
+#include "base/object.h"
 
-/* A function of libc, and its replacement. */
-struct ns_redirection {
-    const char *name;
-    void (*to)(void);
-};
-
-/* Redirect the calls of the object that contains the address within: count functions or, if count
- * is 0, all that this library exports. (An object that was opened with RTLD_DEEPBIND finds libc's
- * functions before the exported ones.) Changes only slots that lead, or will lead, to libc's
- * definition. If another object defines the name, too, its slots stay, since the program may want
- * that definition. A slot that cannot be written stays. Takes the loader's lock and allocates
- * nothing; errno is unchanged. Not async-signal-safe. */
-void ns_redirect_calls(const void *within, const struct ns_redirection *functions, size_t count);
+/* Redirect the calls of all exported functions, before the object's constructors run. Changes only
+ * slots of calls and function addresses that lead to libc's definition, or will at their first
+ * call, in memory that is writable or was until the loader had relocated the object. count: the
+ * number of loaded objects. Only inside dlopen; errno is unchanged; not async-signal-safe. */
+void ns_redirect_calls(const struct dl_phdr_info *info, const struct ns_object *object,
+                       size_t count);
 
 #endif

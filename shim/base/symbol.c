@@ -25,24 +25,20 @@ struct search {
     bool begun; /* past the object where the search starts */
 };
 
-static int visit(struct dl_phdr_info *info, size_t size, void *context)
+static bool visit(const struct ns_object *object, void *context)
 {
     struct search *search = context;
-    const ElfW(Dyn) *dynamic = ns_object_dynamic(info);
-    struct ns_object object;
-    (void)size;
-    if (dynamic == _DYNAMIC)
+    if (object->dynamic == _DYNAMIC)
         search->begun = true;
-    if (!search->begun || !dynamic || dynamic == _DYNAMIC ||
-        !ns_object_read(info, dynamic, &object))
-        return 0;
+    if (!search->begun || object->dynamic == _DYNAMIC)
+        return false;
     size_t left = 0;
     for (size_t i = 0; i < search->count; i++) {
         const struct wanted *wanted = &search->wanted[i];
-        uint32_t index = ns_object_find(&object, wanted->name, wanted->hash);
-        bool good = index != STN_UNDEF && ns_object_is_default(&object, index);
+        uint32_t index = ns_object_find(object, wanted->name, wanted->hash);
+        bool good = index != STN_UNDEF && ns_object_is_default(object, index);
         if (good || (index != STN_UNDEF && !*wanted->found))
-            *wanted->found = ns_object_resolve(&object, index);
+            *wanted->found = ns_object_resolve(object, index);
         /* An old version is used only if no object has the default one: glibc's libpthread had old
          * versions of functions that are in libc. */
         if (!good)
@@ -61,6 +57,6 @@ void ns_symbol_find(enum ns_symbol_from from, const char *names, size_t count, v
             (struct wanted){names, ns_object_hash(names), &found[search.count]};
         search.count++;
     }
-    dl_iterate_phdr(visit, &search);
+    ns_object_each(visit, &search);
     errno = saved;
 }

@@ -14,8 +14,8 @@ enum { NS_SYMBOL_MOST = 128 };
 
 /* Look up count functions, NS_SYMBOL_MOST at most, in all objects except this library. names: their
  * names one after another, each with its NUL. found[i], which must be NULL, becomes the address of
- * function i, and stays NULL if no object has it. Takes the loader's lock and allocates nothing.
- * errno is unchanged. Not async-signal-safe. */
+ * function i, and stays NULL if no object has it. Allocates nothing and takes no lock (see
+ * ns_object_each). errno is unchanged. Not async-signal-safe. */
 void ns_symbol_find(enum ns_symbol_from from, const char *names, size_t count, void **found);
 
 #endif

@@ -17,6 +17,11 @@
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __recv_chk(int, void *, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
+char *__fgets_chk(char *, size_t, int, FILE *);
+char *__fgets_unlocked_chk(char *, size_t, int, FILE *);
+size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
+size_t __fread_unlocked_chk(void *, size_t, size_t, size_t, FILE *);
+int __uflow(FILE *);
 int __vdprintf_chk(int, int, const char *, va_list);
 int __dprintf_chk(int, int, const char *, ...);
 int __poll_chk(struct pollfd *, nfds_t, int, size_t);

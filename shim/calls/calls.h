@@ -68,8 +68,14 @@ void ns_in_child(void);
 void ns_before_exec(void);
 void ns_before_end(void);
 
-/* The object that contains the address within may read fd by stdio. Not async-signal-safe. */
-void ns_stdio_reads(int fd, const void *within);
+/* After ns_real_load_all. */
+void ns_stdio_start(void);
+
+/* stdio may read from fd. */
+void ns_stdio_reads(int fd);
+
+/* Start-up: looks for liburing. */
+void ns_loader_start(void);
 
 /* Before a seccomp filter is installed. */
 void ns_before_filter(void);

@@ -1,92 +1,70 @@
 /* SPDX-License-Identifier: MIT */
-/* Libraries that the program opens with RTLD_DEEPBIND, which find libc's functions before the
- * exported ones (PHP does so for extensions). Their slots are changed when each is initialized,
- * before its constructors run. dlopen itself only notes the flag. The loader searches according to
- * the caller (its DT_RUNPATH, its namespace), so libc's dlopen must see the program's return
- * address: the exported one jumps to libc's and leaves the stack as it was. */
+/* Libraries that the program opens: those that find libc's functions before the exported ones
+ * (RTLD_DEEPBIND, as PHP does for extensions), and liburing. Each is looked at when it is
+ * initialized, before its constructors run. dlopen itself only notes the flag. */
+#include "base/path.h"
 #include "base/redirect.h"
-#include "base/wrapper.h"
-#include "conn/fds.h"
-#include "conn/process.h"
+#include "calls/calls.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
-/* Set by any dlopen. Stays set, because the library cannot see when that call ends. */
-static _Atomic bool opened_deep;
+static const char ring_library[] = "liburing";
 
-/* The _init of every object that is linked with glibc's crti.o calls this function, if some object
- * exports it. No libc does. */
+/* This thread's last dlopen; 0: none. Stays, because the library cannot see when that call ends. */
+enum { OPENED = 1, OPENED_DEEP };
+static _Thread_local uint8_t opened;
+
+static bool is_ring_library(const struct ns_object *object, void *found)
+{
+    return *(bool *)found = ns_object_has_name(object, DT_SONAME, ring_library);
+}
+
+void ns_loader_start(void)
+{
+    bool found = false;
+    ns_object_each(is_ring_library, &found);
+    if (found)
+        ns_handover_all_unseen();
+}
+
+/* Out of line: __gmon_start__ is called for each object of a starting process. */
+__attribute__((noinline)) static void initializes(const void *code)
+{
+    int saved = errno;
+    struct dl_phdr_info info;
+    struct ns_object object;
+    size_t count = ns_object_of(code, &info, &object);
+    if (count && ns_object_has_name(&object, DT_NEEDED, ring_library))
+        ns_handover_all_unseen();
+    if (count && opened == OPENED_DEEP)
+        ns_redirect_calls(&info, &object, count);
+    errno = saved;
+}
+
+/* Of glibc's start files: the _init of every object that is linked with crti.o calls it, if some
+ * object exports it. */
 void __gmon_start__(void);
 /* Also called for objects that are initialized before ThreadSanitizer's runtime. */
 __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
     /* Nothing is done without rules or after a seccomp filter. */
-    if (__builtin_expect(atomic_load_explicit(&opened_deep, memory_order_relaxed), 0) &&
-        ns_fd_is_open(0) && !ns_process_is_disabled())
-        ns_redirect_calls(__builtin_return_address(0), NULL, 0);
+    if (__builtin_expect(opened, 0) && ns_fd_is_open(0) && !ns_process_is_disabled())
+        initializes(__builtin_return_address(0));
 }
 
-/* Called from the stub; returns where to jump. */
-void *ns_loader_begin(const char *name, int mode);
-__attribute__((used)) void *ns_loader_begin(const char *name, int mode)
-{
-    void *next;
-    void *(*open)(const char *, int) = NS_REAL(dlopen);
-    (void)name;
-    if (mode & RTLD_DEEPBIND)
-        atomic_store(&opened_deep, true);
-    __builtin_memcpy(&next, &open, sizeof next);
-    return next;
-}
-
-#if defined(__x86_64__)
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, @function\n"
-        "dlopen:\n"
-        "    .cfi_startproc\n"
-        "    endbr64\n"
-        "    pushq %rdi\n"
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    pushq %rsi\n"
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    subq $8, %rsp\n" /* the ABI's alignment at a call */
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    call ns_loader_begin\n"
-        "    addq $8, %rsp\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    popq %rsi\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    popq %rdi\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    jmp *%rax\n"
-        "    .cfi_endproc\n"
-        ".size dlopen, . - dlopen\n");
-#elif defined(__aarch64__)
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, %function\n"
-        "dlopen:\n"
-        "    .cfi_startproc\n"
-        "    hint #25\n" /* paciasp if the CPU has pointer authentication, otherwise a no-op */
-        "    .cfi_negate_ra_state\n"
-        "    stp x29, x30, [sp, #-32]!\n"
-        "    .cfi_adjust_cfa_offset 32\n"
-        "    .cfi_rel_offset x29, 0\n"
-        "    .cfi_rel_offset x30, 8\n"
-        "    stp x0, x1, [sp, #16]\n"
-        "    bl ns_loader_begin\n"
-        "    mov x16, x0\n" /* a jump to a function's "bti c" must come through x16 or x17 */
-        "    ldp x0, x1, [sp, #16]\n"
-        "    ldp x29, x30, [sp], #32\n"
-        "    .cfi_adjust_cfa_offset -32\n"
-        "    .cfi_restore x29\n"
-        "    .cfi_restore x30\n"
-        "    hint #29\n" /* autiasp */
-        "    .cfi_negate_ra_state\n"
-        "    br x16\n"
-        "    .cfi_endproc\n"
-        ".size dlopen, . - dlopen\n");
+/* The loader searches according to its caller (DT_RUNPATH, namespace), so libc's dlopen must see
+ * the program's return address: this function must end in a jump, also in builds for sanitizers. */
+#ifdef __clang__
+#define ENDS_IN_JUMP __attribute__((no_sanitize("thread")))
 #else
-#error "dlopen needs a stub for this machine"
+#define ENDS_IN_JUMP __attribute__((no_sanitize("thread"), optimize("O2")))
 #endif
+ENDS_IN_JUMP NS_EXPORT void *dlopen(const char *name, int mode)
+{
+    opened = mode & RTLD_DEEPBIND ? OPENED_DEEP : OPENED;
+    if (name && ns_fd_is_open(0) && !ns_process_is_disabled() &&
+        strncmp(ns_path_base(name), ring_library, sizeof ring_library - 1) == 0)
+        ns_handover_all_unseen();
+    return NS_REAL(dlopen)(name, mode);
+}

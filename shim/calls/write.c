@@ -9,11 +9,13 @@
 
 /* Is the call only passed on, since the table's entry of fd has no rule, and nothing is pending?
  * Such writes are a jump to libc and save no registers. */
-static inline bool passes(const struct ns_conn *conn, bool sockets_only)
+static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
 {
     if (ns_pending_any())
         return false;
-    return ns_fd_is_conn(conn) ? !ns_conn_is_tracked(conn) : conn != NS_FD_UNKNOWN || !sockets_only;
+    if (conn == NS_FD_UNKNOWN)
+        return !sockets_only && !ns_socket_may_be_inherited(fd);
+    return !ns_fd_is_conn(conn) || !ns_conn_is_tracked(conn);
 }
 
 /* Descriptors may be in messages to sockets of another kind. */
@@ -39,7 +41,7 @@ static void rights_sent(const struct mmsghdr *messages, int count)
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;               \
-        if (__builtin_expect(passes(conn, sockets_only), 1) ||                                     \
+        if (__builtin_expect(passes(fd, conn, sockets_only), 1) ||                                 \
             ((flags) == 0 && ns_fd_is_conn(conn) && ns_out_goes_on(conn)))                         \
             return NS_REAL(name) arguments;                                                        \
         return managed_##name arguments;                                                           \

@@ -72,6 +72,7 @@ enum {
     NS_NO_PUSH = 1,  /* kTLS, or pushing does not work */
     NS_UNSEEN = 2,   /* something else writes, too, or the program waits unseen */
     NS_WAS_LATE = 4, /* held bursts were very late here, or on other connections */
+    NS_RING = 8,     /* a ring of this process may write, too, until calls of libc do both here */
 };
 
 enum ns_delack {

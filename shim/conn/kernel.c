@@ -52,22 +52,6 @@ int ns_kernel_set(int fd, int level, int option, int value)
     return result;
 }
 
-/* The file type of fd (S_IFMT); 0 if fd is not open. */
-static mode_t format_of(int fd)
-{
-    struct stat status;
-    int saved = errno;
-    /* On 64-bit machines the kernel's struct stat is the libc's. */
-    long result = NS_SYSTEM(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH);
-    errno = saved;
-    return result == 0 ? status.st_mode & S_IFMT : 0;
-}
-
-bool ns_kernel_is_socket(int fd)
-{
-    return format_of(fd) == S_IFSOCK;
-}
-
 /* Asks no file system and no driver, which could wait (FUSE, NFS) or take an event (mountinfo). */
 bool ns_kernel_is_file(int fd)
 {

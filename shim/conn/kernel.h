@@ -18,9 +18,6 @@ struct ns_kernel_kind {
     int domain;
 };
 
-/* Is fd a socket? Uses fstat, which seccomp filters that forbid network calls allow. */
-bool ns_kernel_is_socket(int fd);
-
 /* What fd is, by SO_DOMAIN, SO_TYPE and SO_PROTOCOL (socket(7)). domain is -errno if fd is not a
  * socket. One system call if fd is not a socket of IPv4 or IPv6. */
 struct ns_kernel_kind ns_kernel_ask(int fd);

@@ -80,7 +80,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
     push_and_limit(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_socket_expect_unseen(fd, conn);

@@ -17,10 +17,12 @@
 static const struct ns_ruleset *rules;
 static _Atomic bool unseen;  /* something may write to any connection unseen (io_uring) */
 static _Atomic bool changed; /* see ns_socket_changed */
+_Atomic uint64_t ns_socket_unasked;
 
 void ns_socket_open(const struct ns_ruleset *ruleset)
 {
     rules = ruleset;
+    atomic_store(&ns_socket_unasked, UINT64_MAX);
     ns_rewrite_open(ruleset);
 }
 
@@ -63,7 +65,7 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
         return;
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
-    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
     ns_enforce_nodelay(fd, conn);
     ns_socket_limit_acks(fd, conn);
     count(conn, rule);
@@ -105,7 +107,7 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
         NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_WAS_LATE);
     if (atomic_load(&unseen))
-        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
     if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, no_batch))
         ns_enforce_nodelay(fd, conn);
     if (listens || !NS_GET(conn, kernel_nodelay))
@@ -210,8 +212,8 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 static struct ns_conn *found(int fd)
 {
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if (!kind.tcp)
-        return kind.domain == -EBADF ? NS_FD_UNKNOWN : NS_FD_OTHER;
+    if (!kind.tcp) /* its number may become another file's unseen */
+        return kind.domain < 0 ? NS_FD_UNKNOWN : NS_FD_OTHER;
     struct ns_conn *conn = ns_conn_make();
     if (!conn)
         return NS_FD_UNKNOWN;
@@ -226,11 +228,14 @@ void ns_socket_arrived(int fd, bool handed_on)
     if (!ns_fd_is_open(fd) || (!handed_on && ns_fd_lookup(fd) != NS_FD_UNKNOWN) ||
         ns_has_other_fds())
         return;
+    bool inherited = ns_socket_may_be_inherited(fd);
+    if (inherited)
+        atomic_fetch_and(&ns_socket_unasked, ~(UINT64_C(1) << fd));
     if (ns_process_is_disabled())
         ns_fd_set(fd, NS_FD_UNKNOWN);
     else if (handed_on)
         ns_fd_set(fd, found(fd));
-    else /* made or duplicated without the library's knowledge */
+    else /* inherited, or made or duplicated without the library's knowledge */
         ns_fd_fill(fd, found(fd));
 }
 

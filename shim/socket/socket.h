@@ -26,9 +26,19 @@ void ns_socket_listening(int fd);
 void ns_socket_accepted(int listener, int fd, int flags);
 
 /* fd came into the process in another way. Its rule is chosen at its first use. handed_on: by
- * another process (inherited, or in a message). Otherwise a call that works on sockets only is
- * about to use fd: looks it up in the kernel if the table does not know it. */
+ * another process (inherited, or in a message). Otherwise fd is about to be used: looks it up in
+ * the kernel if the table does not know it. */
 void ns_socket_arrived(int fd, bool handed_on);
+
+/* Descriptors below 64 that nobody has asked the kernel about. Each is asked about once, at the
+ * first write or stream of it. (A call that works on sockets only asks about every unknown one.) */
+extern _Atomic uint64_t ns_socket_unasked;
+
+static inline bool ns_socket_may_be_inherited(int fd)
+{
+    uint64_t unasked = atomic_load_explicit(&ns_socket_unasked, memory_order_relaxed);
+    return (unsigned)fd < 64 && unasked >> fd & 1;
+}
 
 /* Before fd is closed or replaced: removes it from the table before its number is used again. */
 void ns_socket_closing(int fd);
@@ -70,7 +80,9 @@ static inline struct ns_conn *ns_socket_managed(int fd, bool sockets_only)
         return NULL;
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (!ns_fd_is_conn(conn))
-        return conn == NS_FD_UNKNOWN && sockets_only ? ns_socket_managed_slowly(fd, true) : NULL;
+        return conn == NS_FD_UNKNOWN && (sockets_only || ns_socket_may_be_inherited(fd))
+                   ? ns_socket_managed_slowly(fd, true)
+                   : NULL;
     uint8_t kind = NS_GET(conn, kind);
     if (__builtin_expect(kind == NS_CONN_MANAGED, 1))
         return conn;

@@ -85,7 +85,10 @@ static void took(int fd, struct ns_conn *conn, int flags)
     }
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(conn, state);
-    bool unseen = NS_GET(conn, no_batch) & NS_UNSEEN || ns_process_is_child();
+    uint8_t no_batch = NS_GET(conn, no_batch);
+    if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
+        NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
+    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
         state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
@@ -98,11 +101,6 @@ static void took(int fd, struct ns_conn *conn, int flags)
         ns_thread.waits++;
         ns_flush_pending();
     }
-}
-
-void ns_in_took_unseen(int fd, struct ns_conn *conn)
-{
-    took(fd, conn, 0);
 }
 
 void ns_in_nothing(int fd, struct ns_conn *conn)

@@ -22,9 +22,6 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags);
 /* After a read with recv's flags, with its result and its errno. */
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);
 
-/* The application has taken data in a way that the library does not see. */
-void ns_in_took_unseen(int fd, struct ns_conn *conn);
-
 /* The application's read has found no data. */
 void ns_in_nothing(int fd, struct ns_conn *conn);
 

@@ -132,4 +132,15 @@ def bench_observed(bench):
                      for sockets in dict.fromkeys(most_sockets(n) for n in (10, 10000))])
 
 
-BENCHES = (bench_redis, bench_wrk, bench_connections, bench_saturated, bench_observed)
+def bench_stdio(bench):
+    """No stream is a connection: fgets and fread are a load and a jump more, getc is libc's."""
+    for function, calls in (("fgets", 20), ("fread", 20), ("getc", 100)):
+        name = f"{function} over a file"
+        if bench.wanted(name):
+            bench.compare(name, "1", *(functools.partial(
+                lambda policy: field(bench.client(bench.places["1"][0], policy, [
+                    PROBES / "bench_stdio", function, calls * (30000 if bench.quick else 300000)]), "ns_per_call") / 1e9, policy)
+                for policy in (BUILT_IN, NO_SHIM)), bench.pairs(25), "within 2 %")
+
+
+BENCHES = (bench_stdio, bench_redis, bench_wrk, bench_connections, bench_saturated, bench_observed)

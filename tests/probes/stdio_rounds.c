@@ -6,9 +6,9 @@
  *        stdio_rounds server WRITE READ PIECES PORT
  *        stdio_rounds inetd WRITE READ PIECES PORT
  *        stdio_rounds parent WRITE READ PIECES PORT
- * WRITE is write, fprintf or dprintf; READ is read, fgets, getline, fread or getc; a server serves
- * one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program, started again
- * with what INETD_PRELOAD says in LD_PRELOAD. */
+ * WRITE is write, fprintf or dprintf; READ is read, fgets, getline, fread, getc or getc_unlocked;
+ * a server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program,
+ * started again with what INETD_PRELOAD says in LD_PRELOAD. */
 #include "rounds.h"
 
 static struct {
@@ -61,11 +61,11 @@ static bool take_line(char *text)
     }
     if (strcmp(end.how_to_read, "fread") == 0)
         return fread(text, MESSAGE, 1, end.reader) == 1;
-    if (strcmp(end.how_to_read, "getc") == 0) {
+    if (strncmp(end.how_to_read, "getc", 4) == 0) {
         int byte = 0;
-        for (size_t i = 0; i + 1 < MESSAGE_ROOM && byte != '\n' && (byte = getc(end.reader)) != EOF;
-             i++)
-            text[i] = (char)byte;
+        bool locks = strcmp(end.how_to_read, "getc") == 0;
+        for (size_t i = 0; i + 1 < MESSAGE_ROOM && byte != '\n' && byte != EOF; i++)
+            text[i] = (char)(byte = locks ? getc(end.reader) : getc_unlocked(end.reader));
         return byte == '\n';
     }
     return fgets(text, MESSAGE_ROOM, end.reader) != NULL;

@@ -130,7 +130,7 @@ END_OF_PYTHON
     [[ $count -gt 0 ]]
     count=$(touched other)
     [[ $count -eq 0 ]]
-    grep -q RLIMIT_NOFILE "$T/touches"
+    grep -q 'getsockopt(2, SOL_SOCKET, SO_DOMAIN' "$T/touches"
 }
 
 # --- options of rules

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Programs that use io_uring with liburing do not stall; without liburing they wait at most for a limited delayed ACK.
-# The library intercepts liburing's functions and sees each request. If a program enters a ring by syscall(), the library
-# sees only that it does. The peer is a program without the library that also writes in two pieces.
+# Promise: Programs that use io_uring write without stalls, and their reads by a ring wait at most for a limited delayed ACK.
+# The library sees that liburing is loaded, or that a ring is made by syscall(), and no request. The peer is a program without
+# the library that also writes in two pieces.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/common
@@ -27,24 +27,63 @@ uring() {
     shim_on "$1" "$2" "${@:5}"
 }
 
-@test "a client that uses liburing, also mixed with libc's calls, stalls without the library, and not with it" {
-    uring client flows 'libc ring ring' 2
-    uring client flows 'ring ring ring' 2
-    uring client flows 'libc libc ring' 2
-    uring client flows 'ring libc libc' 2
+# mixes END VERDICT "CONNECT WRITE READ"...
+mixes() {
+    local mix
+    for mix in "${@:3}"; do
+        uring "$1" "$2" "$mix" "$pieces"
+    done
 }
 
-@test "a server that uses liburing, also mixed with libc's calls, stalls without the library, and not with it" {
-    uring server flows 'libc ring ring' 2
-    uring server flows 'ring ring ring' 2
-    uring server flows 'ring file file' 2
-    uring server flows 'libc ring libc' 2
+@test "a program that writes with liburing does not stall, also mixed with libc's calls" {
+    local pieces=1
+    mixes client flows 'libc ring ring' 'ring ring ring' 'libc libc ring' 'ring libc libc'
+    mixes server flows 'libc ring ring' 'ring ring ring' 'ring file file' 'libc ring libc'
 }
 
-@test "a connection that liburing makes gets the rule for its address" {
-    local policy='NAGLESHIM_POLICY={"version": 1, "rules": [{"match": {"remote": "127.0.0.%d", "role": "client"}}]}'
-    # shellcheck disable=SC2059 # the format is the policy
-    uring client flows 'ring ring ring' 2 "$(printf "$policy" 1)"
+@test "if both ends write in two pieces, a program that reads with liburing waits for a limited delayed ACK, with libc's calls it does not" {
+    local pieces=2
+    mixes client late 'libc ring ring' 'ring ring ring' 'libc libc ring'
+    mixes server late 'libc ring ring' 'ring file file'
+    mixes client flows 'ring libc libc'
+    mixes server flows 'libc ring libc'
+}
+
+# What a program prints of its bursts. It is linked with liburing, and uses it for files at most.
+@test "a program with liburing that uses its connection by libc's calls joins long bursts like any other" {
+    gcc -o "$T/stream" -x c - -luring -pthread <<'END'
+#include <arpa/inet.h>
+#include <liburing.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    struct io_uring ring;
+    char data[4096];
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (io_uring_queue_init(4, &ring, 0) || listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
+        connect(fd, (struct sockaddr *)&address, len))
+        return 1;
+    int peer = accept(listener, NULL, NULL);
+    for (int burst = 0; burst < 4; burst++) {
+        for (int i = 0; i < 20; i++)
+            if (write(fd, data, 10) != 10)
+                return 1;
+        for (int got = 0; got < 200;)
+            got += read(peer, data, sizeof data);
+        if (write(peer, data, 10) != 10 || read(fd, data, sizeof data) != 10)
+            return 1;
+    }
+    return 0;
+}
+END
+    LD_PRELOAD=$LIBRARY NAGLESHIM_LOG=info run "$T/stream"
+    echo "$output"
+    [[ $status -eq 0 && $output =~ 'bursts joined '([1-9]) ]]
 }
 
 @test "a program that enters its ring by syscall() writes without stalls, and its reads wait for a limited delayed ACK" {
@@ -55,44 +94,41 @@ uring() {
     uring server late 'ring ring ring' 2
 }
 
-@test "a plugin with liburing may be closed, and opened again at another address" {
-    gcc -shared -fPIC -o "$T/plugin.so" -x c - -luring <<'END'
-#include <liburing.h>
-int one_request(void)
-{
-    struct io_uring ring;
-    int result = io_uring_queue_init(8, &ring, 0);
-    if (result < 0)
-        return result;
-    io_uring_prep_nop(io_uring_get_sqe(&ring));
-    result = io_uring_submit_and_wait(&ring, 1);
-    io_uring_queue_exit(&ring);
-    return result;
-}
-END
-    gcc -o "$T/host" -x c - -ldl <<'END'
+@test "liburing is noticed however it is loaded, and two plugins with a liburing of their own keep it" {
+    local how
+    # A socket of such a process has TCP_NODELAY from socket() on, as the kernel tells.
+    cat >"$T/host.c" <<'END'
 #include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
+#include "raw.h"
 int main(int argc, char **argv)
 {
-    void *before = NULL;
-    for (int i = 1; i <= 2; i++) {
-        void *plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
-        int (*one_request)(void);
-        if (!plugin)
-            return 2;
-        *(void **)&one_request = dlsym(plugin, "one_request");
-        printf("%d %s ", one_request(), dlsym(plugin, "io_uring_submit") == before ? "again" : "new");
-        fflush(stdout);
-        before = dlsym(plugin, "io_uring_submit");
-        dlclose(plugin);
-        for (int pages = 1; pages < 100; pages++)
-            mmap(NULL, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    }
+    int nodelay = -1, fd;
+    socklen_t len = sizeof nodelay;
+    for (int i = 1; i < argc; i++)
+        if (dlopen(argv[i], RTLD_NOW) == NULL)
+            return fprintf(stderr, "%s\n", dlerror()), 1;
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    raw(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, (long)&nodelay, (long)&len, 0);
+    int (*asks)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "io_uring_submit_and_wait_min_timeout");
+    printf("%d %d\n", nodelay, asks != NULL);
     return 0;
 }
 END
-    [[ $("$T/host" "$T/plugin.so") == '1 new 1 new ' ]]
-    [[ $(LD_PRELOAD=$LIBRARY "$T/host" "$T/plugin.so") == '1 new 1 new ' ]]
+    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/host" "$T/host.c" -ldl
+    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/linked" "$T/host.c" -ldl -Wl,--no-as-needed -luring
+    echo 'int nothing;' | gcc -shared -fPIC -o "$T/plugin.so" -x c - -Wl,--no-as-needed -luring
+    echo 'int nothing;' | gcc -shared -fPIC -o "$T/other.so" -x c -
+    [[ $("$T/linked") == "0 "* && $(LD_PRELOAD=$LIBRARY "$T/host" "$T/other.so") == '0 0' ]]
+    for how in "$T/linked" "$T/host liburing.so.2" "$T/host $T/plugin.so"; do
+        # shellcheck disable=SC2086 # a program and its arguments
+        run env LD_PRELOAD="$LIBRARY" $how
+        [[ $output == '1 '* ]] || {
+            echo "$how: $output"
+            return 1
+        }
+    done
 }

@@ -65,6 +65,43 @@ behind() {
     behind -DVERSIONS -Wl,--version-script="$T/map" -Wl,--hash-style=sysv
 }
 
+@test "programs linked with an older glibc get libc's older function, if it means something else" {
+    [[ $(uname -m) == x86_64 ]] || skip "other machines have other versions"
+    cat >"$T/versions.c" <<'END'
+#define EACH(_) _(posix_spawn, 2.2.5, 2.15) _(posix_spawnp, 2.2.5, 2.15) _(quick_exit, 2.10, 2.24) \
+    _(pthread_cond_wait, 2.2.5, 2.3.2) _(pthread_cond_timedwait, 2.2.5, 2.3.2)
+#define NAME(name, old, now) \
+    extern char old_##name[], now_##name[], name[]; \
+    __asm__(".symver old_" #name ", " #name "@GLIBC_" #old "\n.symver now_" #name ", " #name "@GLIBC_" #now);
+EACH(NAME)
+#ifdef WITHOUT_VERSION
+#define ROW(name, old, now) name,
+void *without[] = {EACH(ROW)};
+#else
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+static int shims(void *address)
+{
+    Dl_info info;
+    return dladdr(address, &info) && strstr(info.dli_fname, "nagleshim") != NULL;
+}
+extern void *without[];
+int main(void)
+{
+    int i = 0;
+#define ROW(name, old, now) printf("%d%d%d ", shims(old_##name), shims(now_##name), shims(without[i++]));
+    EACH(ROW)
+    return 0;
+}
+#endif
+END
+    gcc -w -shared -fPIC -nostdlib -DWITHOUT_VERSION -o "$T/without.so" "$T/versions.c"
+    gcc -w -fPIC -D_GNU_SOURCE -o "$T/versions" "$T/versions.c" "$T/without.so" -Wl,-rpath,"$T"
+    [[ $("$T/versions") == '000 000 000 000 000 ' ]]
+    [[ $(LD_PRELOAD=$LIBRARY "$T/versions") == '011 011 011 011 011 ' ]]
+}
+
 @test "a program that loads the library itself can still write" {
     cat >"$T/opens.c" <<'END'
 #include <dlfcn.h>

@@ -64,6 +64,48 @@ static void life_streams(void)
     close_pair(pair);
 }
 
+char *__fgets_chk(char *, size_t, int, FILE *);
+char *__fgets_unlocked_chk(char *, size_t, int, FILE *);
+size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
+size_t __fread_unlocked_chk(void *, size_t, size_t, size_t, FILE *);
+
+/* Reads from a stream of a connection, at its beginning, at its end, and from one that is not open
+ * for reading. */
+static void life_reads(FILE *stream)
+{
+    enum { ROOM = 8 };
+    char text[ROOM], *line = NULL;
+    size_t room = 0;
+    ssize_t (*volatile get_line)(char **, size_t *, FILE *) = getline; /* otherwise it is inlined */
+    CALL_POINTER(fgets(text, ROOM, stream));
+    CALL_POINTER(fgets_unlocked(text, ROOM, stream));
+    CALL_POINTER(__fgets_chk(text, ROOM, ROOM, stream));
+    CALL_POINTER(__fgets_unlocked_chk(text, ROOM, ROOM, stream));
+    CALL(get_line(&line, &room, stream));
+    CALL(getdelim(&line, &room, ';', stream));
+    CALL(__getdelim(&line, &room, ';', stream));
+    CALL(fread(text, 2, 1, stream));
+    CALL((fread_unlocked)(text, 2, 1, stream));
+    CALL(__fread_chk(text, ROOM, 2, 1, stream));
+    CALL(__fread_unlocked_chk(text, ROOM, 2, 1, stream));
+    CALL(__uflow(stream));
+    free(line);
+}
+
+static void life_stream_reads(void)
+{
+    static const char lines[] = "a\nb\nc\nd\ne\nf;g;hhiijjkkl";
+    struct pair pair = open_pair();
+    CALL(write(pair.a, lines, sizeof lines - 1));
+    close(pair.a);
+    FILE *stream = fdopen(pair.b, "r"), *only_write = fdopen(dup(pair.b), "w");
+    life_reads(stream);
+    life_reads(stream);
+    life_reads(only_write);
+    fclose(only_write);
+    fclose(stream);
+}
+
 static void life_numbers(void)
 {
     uint32_t word = 5;
@@ -230,6 +272,7 @@ static void calls_life(void)
 {
     calls_life_main();
     life_streams();
+    life_stream_reads();
     life_addresses();
     life_loader();
     life_exec();

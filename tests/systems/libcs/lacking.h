@@ -77,6 +77,13 @@ LACKS(int, epoll_pwait2,
 #define __recv_chk(fd, data, size, room, flags) recv(fd, data, size, flags)
 #define __recvfrom_chk(fd, data, size, room, flags, from, len)                                     \
     recvfrom(fd, data, size, flags, from, len)
+#define __fgets_chk(text, room, size, stream) fgets(text, size, stream)
+#define __fgets_unlocked_chk(text, room, size, stream) fgets_unlocked(text, size, stream)
+#define __fread_chk(data, room, size, count, stream) fread(data, size, count, stream)
+#define __fread_unlocked_chk(data, room, size, count, stream)                                      \
+    fread_unlocked(data, size, count, stream)
+#define __getdelim getdelim
+#define __uflow getc_unlocked
 #define __poll_chk(fds, count, timeout, room) poll(fds, count, timeout)
 #define __ppoll_chk(fds, count, timeout, mask, room) ppoll(fds, count, timeout, mask)
 #define __dprintf_chk(fd, flag, ...) dprintf(fd, __VA_ARGS__)

@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Promise: At its start a process asks the kernel about descriptors 0 to 2 and those of LISTEN_FDS only, and no file system.
+
+load ../helpers/common
+
+setup() {
+    ns_setup
+}
+
+# The system calls that the library adds to the start of a program which inherits a file on descriptor 5. Without the one
+# that the clock needs on some machines.
+added() {
+    local preload
+    for preload in "$PROBES/empty.so" "$LIBRARY"; do
+        timeout 30 strace -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$@" /bin/true 5</proc/self/mountinfo
+        # From the end of the loader's work on.
+        sed -n '/munmap/,$p' "$T/trace" | sed 1d | grep -v '^clock_gettime' | sed -E 's/(SO_DOMAIN|F_OK).*/\1/' >"$T/${preload##*/}"
+    done
+    diff "$T/empty.so" "$T/libnagleshim.so" | sed -n 's/^> //p'
+}
+
+@test "the library adds these system calls to the start of a process, and none if it is switched off" {
+    ns_needs_strace
+    [[ -z $(added -E NAGLESHIM_OFF=1) ]]
+    run added -E NAGLESHIM_POLICY_DIR=/nonexistent
+    echo "$output"
+    [[ ${lines[0]} == 'access("/nonexistent", F_OK' && ${#lines[@]} -eq 4 ]]
+    for fd in 0 1 2; do
+        [[ ${lines[fd + 1]} == "getsockopt($fd, SOL_SOCKET, SO_DOMAIN" ]]
+    done
+}
+
+@test "a program whose filter kills on poll, installed before its exec, starts" {
+    cat >"$T/filters.c" <<'END'
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "filter.h"
+int main(int argc, char **argv)
+{
+    struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_poll, 0, 1),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {4, steps};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        return 3;
+    setenv("LD_PRELOAD", argv[1], 1);
+    execl("/bin/true", "true", (char *)NULL);
+    return 4;
+}
+END
+    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/filters" "$T/filters.c"
+    # The filter works: a library whose constructor calls poll.
+    echo '#include <poll.h>
+__attribute__((constructor)) static void begin(void) { struct pollfd fd = {0}; poll(&fd, 1, 0); }' |
+        gcc -shared -fPIC -o "$T/polls.so" -x c -
+    run "$T/filters" "$T/polls.so"
+    [[ $status -eq 159 ]]
+    run "$T/filters" "$LIBRARY"
+    [[ $status -eq 0 ]]
+}
+
+@test "an event of an inherited /proc/self/mountinfo stays for the program that reads it" {
+    cat >"$T/events.py" <<'END'
+import os, select, subprocess, sys
+mounts = open("/proc/self/mountinfo")
+os.set_inheritable(mounts.fileno(), True)
+poll = select.poll()
+poll.register(mounts, select.POLLPRI)
+poll.poll(0)
+subprocess.check_call(["mount", "-t", "tmpfs", "none", sys.argv[1]])
+subprocess.check_call(["true"], env={**os.environ, "LD_PRELOAD": sys.argv[2]}, close_fds=False)
+print("event" if poll.poll(0) else "lost")
+END
+    mkdir "$T/mount"
+    unshare -m true 2>/dev/null || ns_skip "a mount namespace cannot be made"
+    echo '#include <poll.h>
+__attribute__((constructor)) static void begin(void)
+{
+    struct pollfd fds[9];
+    for (int i = 0; i < 9; i++)
+        fds[i] = (struct pollfd){.fd = i};
+    poll(fds, 9, 0);
+}' | gcc -shared -fPIC -o "$T/polls.so" -x c -
+    [[ $(unshare -m python3 "$T/events.py" "$T/mount" "$T/polls.so") == lost ]]
+    [[ $(unshare -m python3 "$T/events.py" "$T/mount" "$LIBRARY") == event ]]
+}
+
+@test "an inherited connection that is used by write and read alone gets its rule at its first write, a file is asked about once" {
+    cat >"$T/first.py" <<'END'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()
+os.dup2(near.fileno(), 45)
+os.dup2(os.open("/dev/null", os.O_WRONLY), 46)
+program = "import os; [os.write(fd, b'x') for fd in (46, 45, 46, 45)]"
+subprocess.check_call(["strace", "-qq", "-e", "trace=getsockopt,setsockopt", "-o", sys.argv[1], "-E",
+                       "LD_PRELOAD=" + sys.argv[2], sys.executable, "-S", "-E", "-c", program], pass_fds=(45, 46))
+print(near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+END
+    ns_needs_strace
+    [[ $(python3 "$T/first.py" "$T/trace" "$PROBES/empty.so") == 0 ]]
+    [[ $(python3 "$T/first.py" "$T/trace" "$LIBRARY") == 1 ]]
+    [[ $(grep -c 'getsockopt(46, SOL_SOCKET, SO_DOMAIN' "$T/trace") -eq 1 ]]
+}
