@@ -11,7 +11,8 @@ SYSCONFDIR ?= /etc
 MANDIR ?= $(DATADIR)/man
 DESTDIR ?=
 
-VERSION := 0.1.0
+# The packages, the manuals, the image and --version take the version from here. CHANGELOG.md begins with it.
+VERSION := 0.2.0
 # make predefines CC as cc, so ?= would have no effect.
 ifeq ($(origin CC),default)
 CC := gcc
@@ -81,7 +82,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units differential demo check deps check-libcs check-kernels check-aarch64 \
 	check-sidecar check-bare check-strangers soak check-museum check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -94,11 +95,11 @@ compiler:
 		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
 		exit 1; }
 
-# Object files that contain the policy directory or the library directory are rebuilt if one of them changes.
-$B/directories: always
+# Object files that contain the version, the policy directory or the library directory are rebuilt if it changes.
+$B/settings: always
 	@mkdir -p $(@D)
-	@echo '$(SYSCONFDIR) $(LIBDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR) $(LIBDIR)' >$@
-$B/pic/shim/policy/find.o $B/pic/shim/init.o $(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/directories
+	@echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' | cmp -s - $@ || echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' >$@
+$B/pic/shim/policy/find.o $B/pic/shim/init.o $B/pic/shim/report/status.o $(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/settings
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
@@ -349,8 +350,8 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	@find config/kubernetes -type f | while read -r file; do \
 		install -D -m 0644 "$$file" "$(SHARED)/$${file#config/}" || exit; done
 	@# Write the paths of this installation into the files. The paths inside a container do not change.
-	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#' \
-		$(SHARED)/systemd/nagleshim.conf
+	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#; s#/usr/local/bin/#$(BINDIR)/#' \
+		$(SHARED)/systemd/*
 	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
 		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
 		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
@@ -358,8 +359,8 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
-	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
-		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s/^\.Os nagleshim$$/& $(VERSION)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
+		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man7/nagleshim.7
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
 	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
@@ -387,6 +388,9 @@ uninstall: ## remove the installed files, and directories that are then empty
 	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions zsh/site-functions \
 		fish/vendor_completions.d 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
+
+dist: ## make the release's tarball from the last commit, with its checksum, in build/dist
+	@config/package dist $(VERSION)
 
 deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages
 	@tests/deps $@

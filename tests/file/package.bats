@@ -52,6 +52,52 @@ rpm_files() {
     [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.17)' ]]
     [[ $(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Depends) =~ ^libnagleshim\ \(=\ $version\),\ libc6\ \([^,]*\)$ ]]
     [[ $version == "$(build/nagleshim version | grep -oE '[0-9.]+$')" ]]
+    [[ $(rpm -qp --qf '%{VERSION}' "$PACKAGES"/nagleshim-[0-9]*.rpm) == "$version" ]]
+}
+
+@test "the version of the Makefile is in the packages' change logs, with the date of CHANGELOG.md, and in the manuals" {
+    local version date page
+    version=$(sed -n 's/^VERSION := //p' Makefile)
+    date=$(sed -n "s/^## \[$version\] - //p" CHANGELOG.md)
+    dpkg-deb -x "$PACKAGES"/nagleshim_*.deb "$T/root"
+    zcat "$T"/root/usr/share/doc/nagleshim/changelog.gz >"$T/changelog"
+    grep -qx "nagleshim ($version) unstable; urgency=medium" "$T/changelog"
+    [[ $(date -uId -d "$(sed -n 's/^ -- .*>  //p' "$T/changelog")") == "$date" ]]
+    [[ $(TZ=UTC rpm -qp --qf '[%{CHANGELOGTIME:day} %{CHANGELOGNAME}\n]' "$PACKAGES"/nagleshim-[0-9]*.rpm) == \
+        "$(LC_ALL=C date -d "$date" '+%a %b %d %Y') "*"$version-1" ]]
+    for page in man1/nagleshim.1 man5/nagleshim-policy.5 man7/nagleshim.7; do
+        zgrep -qx "\.Os nagleshim $version" "$T/root/usr/share/man/$page.gz"
+    done
+    # A version without a line in CHANGELOG.md is refused.
+    run config/package deb "$version.1"
+    [[ $status -eq 1 && $output == "config/package: CHANGELOG.md has no line '## [$version.1] - YYYY-MM-DD'" ]]
+}
+
+@test "make dist makes the same tarball from the same commit, in any clone and at any time, and its programs have the version" {
+    local version clone
+    version=$(sed -n 's/^VERSION := //p' Makefile)
+    git rev-parse HEAD >/dev/null 2>&1 || cannot_here 'no git repository'
+    for clone in a b; do
+        git clone -q --no-hardlinks . "$T/$clone"
+        # The tested scripts are those of this tree.
+        cp Makefile CHANGELOG.md "$T/$clone" && cp config/package "$T/$clone/config"
+        (cd "$T/$clone" && git -c user.name=x -c user.email=x@x commit -qam x --date=2020-02-02T02:02:02Z) || true
+        touch -d '2001-01-01' "$T/$clone"/*
+    done
+    git -C "$T/b" fetch -q ../a && git -C "$T/b" reset -q --hard FETCH_HEAD
+    quiet() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" 3>&-; }
+    quiet -C "$T/a" dist
+    (umask 077 && TZ=Asia/Tokyo quiet -C "$T/b" dist)
+    cmp "$T"/{a,b}/build/dist/"nagleshim-$version.tar.gz"
+    (cd "$T/b/build/dist" && sha256sum -c "nagleshim-$version.tar.gz.sha256")
+    tar -C "$T" -xf "$T/a/build/dist/nagleshim-$version.tar.gz"
+    diff <(git -C "$T/a" ls-files | sort) <(cd "$T/nagleshim-$version" && find . -type f -printf '%P\n' | sort)
+    quiet -C "$T/nagleshim-$version" CJSON_DIR="$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")" OPT=-O0 all
+    [[ $("$T/nagleshim-$version/build/nagleshim" --version) == "nagleshim $version" ]]
+    # Changes that are not committed are refused.
+    echo >>"$T/a/README.md"
+    run quiet -C "$T/a" dist
+    [[ $status -ne 0 && $output == *'commit the changes first'* ]]
 }
 
 @test "the library in the package works with glibc and with musl" {

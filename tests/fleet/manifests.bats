@@ -10,8 +10,9 @@ load ../helpers/command
     [[ $(grep -h 'validationActions: ' config/kubernetes/base/*.yaml) == '  validationActions: [Warn, Audit]' ]]
 }
 
-@test "the policy names the image of this version" {
-    [[ $(grep -o 'localhost/nagleshim:[^"]*' config/kubernetes/base/inject.yaml) == "localhost/nagleshim:$(sed -n 's/^VERSION := //p' Makefile)" ]]
+@test "the policy names the image as make image names it" {
+    local name='localhost/nagleshim:[^"]*'
+    [[ $(grep -o "$name" config/kubernetes/base/inject.yaml) == "$(grep -o "$name" config/image/build)" ]]
 }
 
 # --- the image and a pod with it, if podman can be used ---------------------------------------------------------

@@ -45,7 +45,7 @@ needs() {
         {name: "nagleshim-policy", mountPath: "/etc/nagleshim", readOnly: true}]'
     holds '.spec.volumes == [{name: "nagleshim", emptyDir: {}},
         {name: "nagleshim-policy", configMap: {name: "nagleshim-policy", optional: true, defaultMode: 420}}]'
-    holds '.spec.initContainers | length == 1 and .[0].image == "localhost/nagleshim:0.1.0"
+    holds '.spec.initContainers | length == 1 and .[0].image == "localhost/nagleshim:local"
         and .[0].volumeMounts == [{name: "nagleshim", mountPath: "/opt/nagleshim"}]
         and .[0].terminationMessagePolicy == "FallbackToLogsOnError"'
     [[ ! -s $T/warnings ]]
@@ -315,7 +315,7 @@ full_pod='.metadata.labels = {app: "x"} | .metadata.annotations = {note: "y"} | 
     kubectl label namespace shipped nagleshim.dev/inject=true
     # A second copy of the policy, under another name, with an expression that fails.
     kubectl kustomize config/kubernetes/base | sed -e 's/name: nagleshim$/name: broken/' -e 's/policyName: nagleshim$/policyName: broken/' \
-        -e 's/name: nagleshim-\(namespace\|pod\)-asks/name: broken-\1-asks/' -e 's#"localhost/nagleshim:0.1.0"#string(1 / 0)#' \
+        -e 's/name: nagleshim-\(namespace\|pod\)-asks/name: broken-\1-asks/' -e 's#"localhost/nagleshim:local"#string(1 / 0)#' \
         >"$T/broken.yaml"
     kubectl delete mutatingadmissionpolicybinding nagleshim-namespace-asks
     kubectl apply -f "$T/broken.yaml" >/dev/null

@@ -12,7 +12,7 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
     create asks '.spec.initContainers = [{name: "once", image: "x"}]'
     is_injected
     holds '.spec.volumes[0] == {name: "nagleshim",
-        image: {reference: "localhost/nagleshim:0.1.0", pullPolicy: "IfNotPresent"}}'
+        image: {reference: "localhost/nagleshim:local", pullPolicy: "IfNotPresent"}}'
     holds '[.spec.initContainers[].name] == ["once"]'
     [[ $(preloads app) == /opt/nagleshim/libnagleshim.so ]]
     holds '.spec.containers[0].volumeMounts[0] == {name: "nagleshim", mountPath: "/opt/nagleshim", readOnly: true}'
