@@ -68,6 +68,10 @@ expected_files() {
     run "$bin/nagleshim" run -- printenv LD_PRELOAD
     [[ $status -eq 0 && $output == "$INSTALLED/usr/local/lib/libnagleshim.so" ]]
     "$bin/nagleshim" check "$share/default.json" "$share"/policies/*.json
+    # The unit starts the command where this installation has it.
+    quiet_make install DESTDIR="$INSTALLED/other" PREFIX=/opt/n
+    [[ $(grep -ohE '^#?ExecStart=[^ ]*' "$INSTALLED/other/opt/n/share/nagleshim/systemd/nagleshim-cure.service" | sort -u) == \
+        $'#ExecStart=/opt/n/bin/nagleshim\nExecStart=/opt/n/bin/nagleshim' ]]
 }
 
 # Installs and uninstalls as a user would: with "mounts", in its own mount namespace, where /usr/local is empty and /etc
