@@ -7,27 +7,35 @@
 
 load ../helpers/system
 
+# What ld.so.preload names: the copy of /usr/lib/libnagleshim.so.
+COPY=/usr/lib/nagleshim/usr-lib/libnagleshim.so
+
 @test "enable --preload writes the library into the first line of ld.so.preload, and disable restores the file" {
     gcc -shared -fPIC -x c -o "$R/lib/other.so" - <<<"int other;"
     printf '/lib/other.so # of somebody else\n\n' >"$R/etc/ld.so.preload"
     snapshot >"$T/before"
     enable --preload
     expect_status 0
-    [[ $stderr == "nagleshim host: note: programs built with gcc's -fsanitize=address do not start"* && $(wc -l <<<"$stderr") -eq 1 ]]
-    [[ $(cat "$R/etc/ld.so.preload") == $'/usr/lib/libnagleshim.so\n/lib/other.so # of somebody else' ]]
+    [[ $stderr == "nagleshim host: note: programs built with gcc's -fsanitize=address do not start"*$'\n'*"': >/etc/ld.so.preload'"* ]]
+    [[ $(wc -l <<<"$stderr") -eq 2 && $(cat "$R/etc/ld.so.preload") == "$COPY"$'\n/lib/other.so # of somebody else' ]]
+    cmp "$LIBRARY" "$R$COPY"
     [[ $(stat -c %a "$R/etc/ld.so.preload") == 644 ]]
     snapshot >"$T/enabled"
     enable --preload
-    expect 0 output has "names /usr/lib/libnagleshim.so already"
+    expect 0 output has "names $COPY already, which is renewed"
     snapshot | diff "$T/enabled" -
-    # The library of another installation is replaced.
+    # The library of another installation is replaced, and its copy removed.
     mkdir "$R/opt"
     cp "$LIBRARY" "$R/opt"
     library=/opt/libnagleshim.so enable --preload
-    [[ $(cat "$R/etc/ld.so.preload") == $'/opt/libnagleshim.so\n/lib/other.so # of somebody else' ]]
-    host disable --preload --root "$R"
+    [[ $(cat "$R/etc/ld.so.preload") == $'/usr/lib/nagleshim/opt/libnagleshim.so\n/lib/other.so # of somebody else' ]]
+    [[ $(find "$R/usr/lib/nagleshim" -type f) == "$R/usr/lib/nagleshim/opt/libnagleshim.so" ]]
+    host disable --preload --root "$R" --library /usr/lib/libnagleshim.so
+    expect 0 output is "/etc/ld.so.preload does not name /usr/lib/libnagleshim.so"
+    host disable --preload --root "$R" --library /opt/libnagleshim.so
     expect_status 0
     expect_untouched
+    [[ ! -e $R/usr/lib/nagleshim ]]
     host disable --preload --root "$R"
     expect 0 output is "/etc/ld.so.preload does not name the library"
     expect_untouched
@@ -182,10 +190,12 @@ CASES
     echo '#/lib/none.so' >"$R/etc/ld.so.preload"
     snapshot >"$T/before"
     local fault
-    for fault in fsync:error=EIO rename:error=EROFS; do
+    # The first file that is written is the copy.
+    for fault in fsync:error=EIO:when=2 rename:error=EROFS:when=2; do
         run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject="$fault" \
             "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
         refused "/etc/ld.so.preload cannot be written: "
+        [[ ! -e $R/usr/lib/nagleshim ]]
     done
 }
 
@@ -200,7 +210,8 @@ CASES
     expect_status 0
     [[ $(dropin app.service) == *"LD_PRELOAD=$library\"" ]]
     enable --preload
-    [[ $(cat "$R/etc/ld.so.preload") == "$library" ]]
+    # ld.so.preload names a copy, which stays when the link is switched.
+    [[ $(cat "$R/etc/ld.so.preload") == /usr/lib/nagleshim/opt-app-current-lib/libnagleshim.so ]]
     # An absolute link is resolved inside the image.
     ln -sfn /opt/app/2 "$R/opt/app/current"
     host status --root "$R"
@@ -236,9 +247,9 @@ CASES
     enable --unit app
     host status --root "$R"
     expect_status 0
-    expect_whole output "/etc/ld.so.preload: /usr/lib/libnagleshim.so
+    expect_whole output "/etc/ld.so.preload: $COPY
 app.service: /usr/lib/libnagleshim.so"
-    head -c 20000 "$LIBRARY" >"$R/usr/lib/libnagleshim.so"
+    head -c 20000 "$LIBRARY" >"$R$COPY"
     host status --root "$R" --json
     expect_status 1
     python3 -c 'import json, sys
@@ -297,6 +308,42 @@ CASES
         ! grep -q libnagleshim /proc/self/maps'
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
     expect_status 0
-    expect_whole output "/etc/ld.so.preload: /usr/lib/libnagleshim.so
+    expect_whole output "/etc/ld.so.preload: /usr/lib/nagleshim/usr-lib/libnagleshim.so
 'nagleshim doctor --all' lists the processes that run with it"
+}
+
+@test "after enable --preload, writing to the library harms no program; if the copy is damaged, the printed line of a shell ends that" {
+    [[ $EUID -eq 0 ]] || cannot_here "only root can change its root"
+    make_live
+    head -c 20000 "$LIBRARY" >"$R/half"
+    # The shell runs before the library is enabled, and prints the status of each program that it starts.
+    run --separate-stderr chroot "$R" /bin/bash -c '
+        starts() { "$@"; echo "$?"; }
+        copy=$1
+        said=$(/usr/bin/nagleshim host enable --preload --library /usr/lib/libnagleshim.so 2>&1)
+        [[ $said =~ type..(.*).\ in\ a\ root ]] || exit 1
+        starts /bin/true
+        /bin/cat /half >/usr/lib/libnagleshim.so
+        starts /bin/true
+        /bin/cat /half >"$copy"
+        starts /bin/true
+        starts /usr/bin/nagleshim host disable
+        eval "${BASH_REMATCH[1]}"
+        starts /bin/true' bash "$COPY"
+    expect 0 output is $'0\n0\n135\n135\n0'
+}
+
+@test "on a read-only file system the error names it, and enable --preload names the library itself, which nothing can write to" {
+    local mounts
+    ns_mount_namespace
+    [[ ${#mounts[@]} -gt 0 ]] || cannot_here "no mount namespace"
+    unit app.service
+    export R NS
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$R/etc" "$R/etc" && mount -o remount,bind,ro "$R/etc" &&
+        "$NS" host enable --root "$R" --library /usr/lib/libnagleshim.so --unit app'
+    refused "zz-nagleshim.conf cannot be written: Read-only file system"
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$R/usr" "$R/usr" && mount -o remount,bind,ro "$R/usr" &&
+        "$NS" host enable --root "$R" --library /usr/lib/libnagleshim.so --preload'
+    expect_status 0
+    [[ $(cat "$R/etc/ld.so.preload") == /usr/lib/libnagleshim.so ]]
 }

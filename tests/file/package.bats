@@ -127,13 +127,44 @@ before_removal() {
     fi
     grep -qFx "library=$named" "$T/unchanged"
     library=$T/root$named
-    sed -E "s#(/etc/ld\.so\.preload|$named|/etc/cdi/|/var/run/cdi/)#$T/root\1#g" "$T/unchanged" >"$T/script"
+    sed -E "s#(/etc/ld\.so\.preload|$named|/usr/lib/nagleshim|/etc/cdi/|/var/run/cdi/)#$T/root\1#g" "$T/unchanged" >"$T/script"
     # $T/root has a merged /usr, the library, and another installation.
     mkdir -p "${library%/*}" "$T/root"/{etc/cdi,usr/local/lib,var/run}
     ln -s usr/lib "$T/root/lib"
     ln -s usr/lib64 "$T/root/lib64"
     cp build/libnagleshim.so "$library"
     cp build/libnagleshim.so "$T/root/usr/local/lib"
+}
+
+# Sets copy to the path that `nagleshim host enable --preload` gives to the copy of $library.
+copy_path() {
+    copy=${library%/*}
+    copy=${copy#/}
+    copy=$T/root/usr/lib/nagleshim/${copy//\//-}/libnagleshim.so
+}
+
+@test "an upgrade replaces the copy that host enable --preload has made, as a whole, and makes none" {
+    local kind library gone stays copy
+    for kind in deb rpm; do
+        before_removal "$kind"
+        copy_path
+        if [[ $kind == deb ]]; then
+            cp "$T/control/postinst" "$T/unchanged"
+        else
+            rpm -qp --qf '%{POSTIN}' "$PACKAGES"/libnagleshim-[0-9]*.rpm >"$T/unchanged"
+            [[ $(tail -n 1 "$T/unchanged") == /sbin/ldconfig ]]
+        fi
+        sed -E "s#^(library=|copy=)/#\1$T/root/#; /ldconfig/d" "$T/unchanged" >"$T/script"
+        removed "$stays"
+        [[ ! -e $T/root/usr/lib/nagleshim ]]
+        mkdir -p "${copy%/*}"
+        echo old >"$copy"
+        exec 7<"$copy"
+        removed "$stays"
+        cmp "$library" "$copy"
+        # A process that has mapped the old file keeps it.
+        [[ $(cat <&7) == old && $(ls "${copy%/*}") == libnagleshim.so ]]
+    done
 }
 
 # removed ARGUMENT: runs the script.
@@ -155,7 +186,7 @@ leaves() {
 }
 
 @test "removing a package removes its library from /etc/ld.so.preload, by any of its names, and nothing else" {
-    local kind library gone stays
+    local kind library gone stays copy
     for kind in deb rpm; do
         before_removal "$kind"
         printf '%s\n' "$library" >"$T/root/etc/ld.so.preload"
@@ -171,6 +202,11 @@ leaves() {
         leaves '/usr/lib/other-linux-gnu/libnagleshim.so\n' '/usr/lib/other-linux-gnu/libnagleshim.so\n'
         leaves "$T/root/usr/local/lib/libnagleshim.so\n$library" "$T/root/usr/local/lib/libnagleshim.so\n"
         leaves "a.so\n\n$library#c $library" "a.so\n\n#c $library"
+        # The copy that host enable --preload makes.
+        copy_path
+        install -D "$library" "$copy"
+        leaves "$copy\n/lib/a.so\n" '\n/lib/a.so\n'
+        [[ ! -e $T/root/usr/lib/nagleshim ]]
         mkdir "$T/root/c++(x)"
         ln -s "$library" "$T/root/c++(x)/libnagleshim.so"
         leaves "/lib/a.so $T/root/c++(x)/libnagleshim.so\n" '/lib/a.so \n'

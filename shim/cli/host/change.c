@@ -34,15 +34,19 @@ char *ns_file_read(const char *path)
     return text;
 }
 
-static void make_directories(const char *path)
+/* The error of the first directory that cannot be made. */
+static int make_directories(const char *path)
 {
     char directory[PATH_MAX];
+    int error = 0;
     snprintf(directory, sizeof directory, "%s", path);
     for (char *slash = directory; (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
-        mkdir(directory, DIRECTORY_MODE);
+        if (mkdir(directory, DIRECTORY_MODE) != 0 && errno != EEXIST && error == 0)
+            error = errno;
         *slash = '/';
     }
+    return error;
 }
 
 /* The directory of a file that is gone, unless it has other files. Keeps errno. */
@@ -55,23 +59,31 @@ static void remove_directory(const char *path)
     errno = error;
 }
 
-static bool remove_file(const char *path)
+bool ns_file_remove(const char *path)
 {
     bool removed = unlink(path) == 0 || errno == ENOENT;
     remove_directory(path);
     return removed;
 }
 
+static bool write_all(int fd, const char *data, size_t size)
+{
+    for (ssize_t n; size > 0; data += n, size -= (size_t)n)
+        if ((n = write(fd, data, size)) < 0)
+            return false;
+    return true;
+}
+
 /* Renames a temporary file. Neither systemd nor a loader reads one of that name. */
-static bool replace(const char *path, const char *text)
+bool ns_file_replace(const char *path, const void *data, size_t size)
 {
     char temporary[PATH_MAX + 8];
-    make_directories(path);
+    int unmade = make_directories(path);
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
-    bool good = fd >= 0 && dprintf(fd, "%s", text) >= 0 && fchmod(fd, MODE) == 0 &&
-                fsync(fd) == 0 && rename(temporary, path) == 0;
-    int error = errno;
+    bool good = fd >= 0 && write_all(fd, data, size) && fchmod(fd, MODE) == 0 && fsync(fd) == 0 &&
+                rename(temporary, path) == 0;
+    int error = fd < 0 && errno == ENOENT && unmade ? unmade : errno;
     if (fd >= 0)
         close(fd);
     if (fd >= 0 && !good)
@@ -80,6 +92,11 @@ static bool replace(const char *path, const char *text)
     if (!good)
         remove_directory(path);
     return good;
+}
+
+static bool replace(const char *path, const char *text)
+{
+    return ns_file_replace(path, text, strlen(text));
 }
 
 int ns_change_make(struct ns_change *change)
@@ -94,7 +111,7 @@ int ns_change_make(struct ns_change *change)
         errno = EINVAL;
     else
         change->done =
-            change->text ? replace(change->path, change->text) : remove_file(change->path);
+            change->text ? replace(change->path, change->text) : ns_file_remove(change->path);
     if (change->done)
         return NS_EXIT_YES;
     int error = errno;
@@ -107,7 +124,7 @@ bool ns_change_undo(struct ns_change *change)
 {
     if (change->done)
         change->done =
-            !(change->old ? replace(change->path, change->old) : remove_file(change->path));
+            !(change->old ? replace(change->path, change->old) : ns_file_remove(change->path));
     return !change->done;
 }
 

@@ -63,14 +63,19 @@ bool ns_host_judge_library(const struct ns_host *host)
     return false;
 }
 
-/* Removes the entries that are meant, each with the separator after it. */
+/* Removes the entries that are meant, each with the separator after it. A copy of host->only is
+ * meant, too. */
 static bool remove_entries(const struct ns_host *host, char *text)
 {
+    char copy[PATH_MAX] = "";
     bool found = false;
+    if (host->only)
+        ns_host_copy_path(host->only, copy);
     for (char *at = text; *at != '\0';) {
         size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
         size_t next = length + (at[length] != '\0' && at[length] != '#');
-        if (*at == '#' || !ns_host_is_meant(host, at, length)) {
+        bool is_copy = length > 0 && length == strlen(copy) && strncmp(at, copy, length) == 0;
+        if (*at == '#' || !(is_copy || ns_host_is_meant(host, at, length))) {
             at += next;
             continue;
         }
@@ -89,7 +94,7 @@ static bool is_musl(void)
 }
 
 /* Starts a program with the new file; restores the old one if that fails. */
-static int try_file(const struct ns_host *host, struct ns_change *change)
+static int try_file(const char *library, struct ns_change *change)
 {
     char reason[1024];
     if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
@@ -99,35 +104,55 @@ static int try_file(const struct ns_host *host, struct ns_change *change)
         return NS_EXIT_ERROR;
     }
     ns_output_line(NS_PRELOAD_FILE " names %s: every program that starts from now on loads it",
-                   host->library);
+                   library);
     SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
         "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
         "32-bit programs on a 64-bit system print an error");
+    SAY("note: if %s is ever damaged, no program can start, not even this command. Then type "
+        "': >" NS_PRELOAD_FILE "' in a root shell that has been running since before this command, "
+        "or in a rescue system: the shell does this itself, without a program",
+        library);
     return NS_EXIT_YES;
+}
+
+/* The file names the copy. On a read-only file system, where there can be none, nothing can write
+ * to the library either. */
+static bool make_copy(const char *library, char copy[PATH_MAX])
+{
+    ns_host_copy_path(library, copy);
+    if (ns_host_copy_make(library, copy))
+        return true;
+    if (errno != EROFS)
+        SAY("%s cannot be written: %s", copy, strerror(errno));
+    else
+        snprintf(copy, PATH_MAX, "%s", library);
+    return errno == EROFS;
 }
 
 int ns_host_preload_enable(const struct ns_host *host)
 {
     struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
+    char copy[PATH_MAX];
     if (is_musl()) {
         SAY("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
         return NS_EXIT_ERROR;
     }
-    if (!ns_host_judge_library(host))
+    if (!ns_host_judge_library(host) || !make_copy(host->library, copy))
         return NS_EXIT_ERROR;
     char *rest = ns_file_read(NS_PRELOAD_FILE);
     if (rest)
         remove_entries(host, rest);
     /* First: a library before it could hide calls from it. */
-    if (asprintf(&change.text, "%s\n%s", host->library, rest ? rest : "") < 0)
+    if (asprintf(&change.text, "%s\n%s", copy, rest ? rest : "") < 0)
         change.text = NULL;
     else
         status = ns_change_make(&change);
     if (status == NS_EXIT_YES && change.done)
-        status = try_file(host, &change);
+        status = try_file(copy, &change);
     else if (status == NS_EXIT_YES)
-        ns_output_line(NS_PRELOAD_FILE " names %s already", host->library);
+        ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", copy);
+    ns_host_copies_sweep();
     free(rest);
     ns_change_free(&change);
     return status;
@@ -150,6 +175,7 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
                            host->only ? host->only : "the library");
         }
     }
+    ns_host_copies_sweep();
     ns_change_free(&change);
     return status;
 }

@@ -74,7 +74,7 @@ exchange() {
         dpkg -i /packages/*.deb >/app/said 2>&1; dpkg -i /newer/*.deb >>/app/said 2>&1
         touch /app/upgraded
         wait "$!"
-        cmp /etc/ld.so.preload /app/enabled && cat /app/complaints && grep "ld.so: object" /app/said
+        cmp /etc/ld.so.preload /app/enabled && cmp "$(cat /app/enabled)" /usr/lib/*/libnagleshim.so && cat /app/complaints && grep "ld.so: object" /app/said
         grep -q libnagleshim.so /proc/self/maps'
     [[ -z $output ]]
 }
@@ -108,8 +108,8 @@ exchange() {
         find /etc/systemd -name "*nagleshim.conf"
         /opt/nagleshim/bin/nagleshim host disable >/dev/null 2>&1
         rm -r /opt/nagleshim && rmdir /run/systemd/system'
-    [[ ${lines[-2]} == /opt/nagleshim/lib/libnagleshim.so && ${lines[-1]} == /etc/systemd/system/dbus.service.d/* ]]
-    [[ ${lines[-3]} != *libnagleshim.so && $output == *'systemd-journald.service will not have the library at its next start'* ]]
+    [[ ${lines[-3]} == /opt/nagleshim/lib/libnagleshim.so && ${lines[-2]} == /usr/lib/nagleshim/opt-nagleshim-lib/libnagleshim.so && ${lines[-1]} == /etc/systemd/system/dbus.service.d/* ]]
+    [[ ${lines[-4]} != *libnagleshim.so && $output == *'systemd-journald.service will not have the library at its next start'* ]]
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
