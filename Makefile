@@ -225,7 +225,7 @@ check-aarch64: ## cross-compile for aarch64 with warnings as errors, and run the
 
 check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and with musl
 	@tests/deps sidecar
-	@$(MAKE) --no-print-directory -s all $B/copy examples
+	@$(MAKE) --no-print-directory -s all examples
 	@examples/sidecar/test
 
 check-bare: ## run make demo and make check in a new Debian with only gcc and make (as root; systems in .deps/bare)

@@ -15,6 +15,22 @@ load ../helpers/command
     [[ $(grep -o "$name" config/kubernetes/base/inject.yaml) == "$(grep -o "$name" config/image/build)" ]]
 }
 
+@test "the policy, the commands and the probes of the DaemonSet for cure work" {
+    local line words status=0
+    [[ $EUID -eq 0 ]] || cannot_here 'cure needs root here'
+    sed -n 's/^    { "version"/{ "version"/p' config/kubernetes/cure.yaml >"$T/cure.json"
+    "$NS" check "$T/cure.json"
+    while read -r line; do
+        IFS=', ' read -ra words <<<"${line//\"/}"
+        words=("${words[@]/#\/policy/$T}")
+        echo "${words[@]}"
+        RUNTIME_DIRECTORY=$T timeout 1 "$NS" "${words[@]:1}" || status=$?
+        # --follow runs until it is ended.
+        [[ $status -eq 0 || ($status -eq 124 && " ${words[*]} " == *' --follow '*) ]]
+        status=0
+    done < <(sed -nE 's/.*command: \[(.*)\].*/\1/p' config/kubernetes/cure.yaml)
+}
+
 # --- the image and a pod with it, if podman can be used ---------------------------------------------------------
 
 @test "in the pod that the API server returned 50 posts do not stall, and without LD_PRELOAD they do" {
