@@ -37,7 +37,8 @@ cluster_ready() {
     kubectl get --raw /readyz && kubectl get namespace default
 }
 
-# start_cluster DIRECTORY: starts the cluster, which writes only there.
+# start_cluster DIRECTORY [SERVER OPTION...]: starts the cluster, which writes only there. SERVER is the file of another version
+# of kube-apiserver, and gets these options, too.
 start_cluster() {
     CLUSTER=$1
     local etcd=http://127.0.0.1:2379 peers=http://127.0.0.1:2380 port=6443
@@ -47,7 +48,7 @@ start_cluster() {
     start_cluster_server etcd --data-dir "$CLUSTER/etcd" --unsafe-no-fsync --log-level error \
         --listen-client-urls "$etcd" --advertise-client-urls "$etcd" --listen-peer-urls "$peers" \
         --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers"
-    start_cluster_server kube-apiserver --etcd-servers "$etcd" --bind-address 127.0.0.1 --secure-port "$port" \
+    start_cluster_server "${2:-kube-apiserver}" "${@:3}" --etcd-servers "$etcd" --bind-address 127.0.0.1 --secure-port "$port" \
         --advertise-address 127.0.0.1 --endpoint-reconciler-type none --cert-dir "$CLUSTER/certificates" \
         --token-auth-file "$CLUSTER/tokens" --authorization-mode RBAC --allow-privileged \
         --service-cluster-ip-range 10.0.0.0/24 \
