@@ -228,7 +228,7 @@ check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and wi
 	@$(MAKE) --no-print-directory -s all examples
 	@examples/sidecar/test
 
-check-bare: ## run make demo and make check in a new Debian with only gcc and make (as root; systems in .deps/bare)
+check-bare: ## run make demo and make check in a new Debian 12 and a new Debian 13 with only gcc and make (as root; systems in .deps/bare)
 	@tests/deps bare
 	@tests/systems/bare
 
