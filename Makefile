@@ -80,8 +80,8 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 # The completions for bash, zsh and fish. Each file has the name that its shell looks for.
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
-.PHONY: all compiler always examples probes units differential demo check deps check-libcs check-kernels check-aarch64 \
-	check-sidecar check-bare check-strangers soak check-museum check-page image check-fleet fuzzers fuzz fuzz-programs \
+.PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-aarch64 \
+	check-sidecar check-bare check-strangers soak check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
 	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall dist deb rpm bench figures lint format \
 	clean help
 
@@ -246,6 +246,11 @@ check-museum: ## run versions of programs whose users reported the stall, withou
 	@tests/deps museum
 	@$(MAKE) --no-print-directory -s all
 	@tests/museum/run $(ROWS)
+
+check-relay: ## run fifty clients and servers of other projects through a relay that cuts messages in two (PAIRS='redis/redis-py')
+	@tests/deps museum
+	@$(MAKE) --no-print-directory -s all
+	@tests/relay/run $(PAIRS)
 
 check-page: ## test the page of diagnose in headless Chromium
 	@tests/deps page
