@@ -248,7 +248,7 @@ check-museum: ## run versions of programs whose users reported the stall, withou
 	@tests/museum/run $(ROWS)
 
 check-relay: ## run fifty clients and servers of other projects through a relay that cuts messages in two (PAIRS='redis/redis-py')
-	@tests/deps museum
+	@tests/deps relay
 	@$(MAKE) --no-print-directory -s all
 	@tests/relay/run $(PAIRS)
 
