@@ -65,7 +65,7 @@ END
         ip link set lo up
         "$1/queue_server" --connections 1 0 >"$2" &
         until grep -q port "$2"; do sleep 0.01; done
-        exec "$1/queue_put" --warmup 20 localhost "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
+        exec "$1/queue_put" --warmup 20 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
         client "$EXAMPLES" "$T/port"
     ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
     ns_wait_for "$T/top.out" 'processes not examined'
@@ -89,7 +89,7 @@ sleep 1
 for name in alpha beta; do
     cp "$1/queue_put" "$2/$name"
     echo 4999 >/proc/sys/kernel/ns_last_pid
-    "$2/$name" --warmup 5 localhost "$port" 20 >/dev/null
+    "$2/$name" --warmup 5 127.0.0.1 "$port" 20 >/dev/null
 done
 wait %2
 END
@@ -109,7 +109,7 @@ for name in "${@:3}"; do
     unshare -n bash -c 'ip link set lo up
         "$1/queue_server" --connections 1 7000 >"$3.port" &
         until grep -q port "$3.port"; do sleep 0.01; done
-        exec "$2/$3" --warmup 5 localhost 7000 100000000' client "$1" "$2" "$name" &
+        exec "$2/$3" --warmup 5 127.0.0.1 7000 100000000' client "$1" "$2" "$name" &
 done
 wait
 END

@@ -155,7 +155,7 @@ while True:
     local parent
     ns_start parent "${NET[@]}" bash -c "ip link set lo up; sleep 1
         '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
-        '$EXAMPLES/queue_put' --warmup 20 localhost \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
+        '$EXAMPLES/queue_put' --warmup 20 127.0.0.1 \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
     parent=${NS_PID[parent]}
     shown "$NS" top --once --interval 6 --pid "$parent"
     read -r lost < <(awk '$1 == "queue_put" { print $5 }' <<<"$output")

@@ -28,7 +28,7 @@ ip link set lo up
 until grep -q port "$2.port"; do sleep 0.01; done
 port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
 shift 2
-exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 localhost "$port" 100000000
+exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 127.0.0.1 "$port" 100000000
 END
     ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
     pid=${NS_PID[$name]}
