@@ -27,11 +27,12 @@ ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -Ishim -DNS_VERSION='"$(VER
 # One library file must work with every libc. It must not use fortified function names or the stack protector's symbols,
 # which a libc may lack. On aarch64, it must not select atomics at run time, because that needs a symbol that musl lacks.
 # _FILE_OFFSET_BITS and _TIME_BITS must be unset, because they would rename the exported functions. The TLS model must not
-# allocate in a signal handler, and thread cancellation must be able to unwind through the library. These flags come
+# allocate in a signal handler, and thread cancellation must be able to unwind through the library. With __NO_INLINE__, glibc's
+# headers have no inline atoi, which since glibc 2.38 calls a function that older ones and musl lack. These flags come
 # after the user's CFLAGS and CPPFLAGS, because those of distributions ask for the opposite.
 REQUIRED := -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-lto \
 	$(if $(filter aarch64%,$(MACHINE)),-mno-outline-atomics) \
-	-fno-stack-protector -U_FORTIFY_SOURCE -Wp,-U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS \
+	-fno-stack-protector -D__NO_INLINE__ -U_FORTIFY_SOURCE -Wp,-U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS \
 	-U_TIME_BITS -fno-plt -ffunction-sections -fdata-sections
 SHIM_CFLAGS = $(ALL_CFLAGS) $(REQUIRED) -MMD -MP
 

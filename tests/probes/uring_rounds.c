@@ -129,6 +129,7 @@ int main(int argc, char **argv)
         struct io_uring_params params = {0};
         int fd = (int)syscall(SYS_io_uring_setup, 8, &params);
         error = fd < 0 ? -errno : io_uring_queue_mmap(fd, &params, &ring);
+        ring.ring_fd = fd; /* liburing 2.9 leaves it at 0 */
     } else {
         error = io_uring_queue_init(8, &ring, 0);
     }
