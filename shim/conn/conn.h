@@ -55,15 +55,15 @@ struct ns_conn {
     _Atomic uint8_t waitall;        /* struct ns_whole; for a listener: generation (process.h) */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
-    _Atomic uint32_t ack_state;     /* struct ns_ack_state */
+    _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t listed;        /* ns_thread.list of the list that it is on; 0: none */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
+    _Atomic uint64_t ack_state;     /* struct ns_ack_state */
     _Atomic uint64_t burst;         /* struct ns_burst */
     const struct ns_rule *_Atomic rule;
     /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */
     struct ns_view *_Atomic view;
-    uint64_t unused;
 };
 _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 

@@ -43,6 +43,25 @@ bool ns_kernel_has_ulp(int fd)
     return result == 0 && len > 0;
 }
 
+/* Members of struct tcp_info, as words: libc's struct is older. */
+enum { UNACKED = 6, RTT = 17, UNSENT = 36, MIN_RTT = 37, WORDS };
+
+/* False if the kernel does not know all of them, or has measured no round trip yet. */
+static bool ask_line(int fd, uint32_t *info)
+{
+    socklen_t size = WORDS * sizeof *info;
+    int saved = errno;
+    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
+    errno = saved;
+    return result == 0 && size == WORDS * sizeof *info && info[MIN_RTT] != UINT32_MAX;
+}
+
+unsigned ns_kernel_rtt(int fd)
+{
+    uint32_t info[WORDS];
+    return ask_line(fd, info) ? info[MIN_RTT] : 0;
+}
+
 int ns_kernel_set(int fd, int level, int option, int value)
 {
     int saved = errno, result = 0;

@@ -29,6 +29,9 @@ struct ns_address ns_kernel_remote(int fd);
 /* Can the program read 8 bytes there? Without a fault if it cannot. */
 bool ns_kernel_can_read(const void *address);
 
+/* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
+unsigned ns_kernel_rtt(int fd);
+
 /* The value of an integer option, or -errno. Only for options that are never negative. */
 int ns_kernel_get(int fd, int level, int option);
 

@@ -9,6 +9,7 @@
 #include "report/report.h"
 #include "report/status.h"
 #include "socket/rewrite.h"
+#include "traffic/learned.h"
 #include "traffic/push.h"
 
 #include <errno.h>
@@ -177,6 +178,7 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
 {
     bool settled = false;
+    ns_learned_share();
     struct ns_address local = {.known = false};
     if (rules->needs_local)
         local = ns_kernel_local(fd);

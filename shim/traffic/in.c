@@ -5,6 +5,7 @@
 #include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
+#include "traffic/learned.h"
 #include "traffic/pending.h"
 #include "traffic/push.h"
 
@@ -23,7 +24,7 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
         ns_flush_pending();
         if (ns_whole_begins(ns_conn_waitall(conn)))
             ns_acknowledge_from_now_on(fd, conn, false);
-        ns_thread.waitall_at = (uint16_t)ns_push_tick();
+        ns_thread.waitall_at = (uint16_t)(ns_push_time() / 1000);
         return NS_READ_PLAIN;
     }
     if (__builtin_expect(NS_GET(conn, lowat), 0)) {
@@ -33,16 +34,19 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
     return ns_pending_any() && ns_pending_beside(NULL) ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
 }
 
-/* Lists fd if state says that an ACK is pending. */
+/* Lists fd if state says that an ACK is pending, and limits the kernel's delay of it. */
 static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
 {
-    if (!ns_ack_is_pending(state))
-        return;
-    /* For ACKs before waits that the library cannot see (stdio, a futex). */
-    if (!NS_GET(conn, delack))
-        ns_delack_bound(fd, conn);
-    ns_pending_add(fd, conn);
+    if (ns_ack_is_free(state)) /* the kernel's own delay applies again */
+        ns_delack_unbound(fd, conn);
+    else if (state.pending && !NS_GET(conn, delack))
+        ns_delack_bound(fd, conn); /* for waits that the library cannot see (stdio, a futex) */
+    if (ns_ack_is_pending(state))
+        ns_pending_add(fd, conn);
 }
+
+/* Microseconds between two reads, if the peer had waited for an ACK of the kernel in between. */
+enum { LEAST = NS_ACK_LIMITED, MOST = NS_ACK_DELAY + 20000 };
 
 /* Two reads of this thread have found data without a wait in between. If another read in between
  * found no data, the thread has waited unseen. Otherwise it may have read the same data in two
@@ -50,11 +54,12 @@ static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
 static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 {
     uint8_t flags = NS_GET(conn, flags);
+    unsigned age = ns_ack_age(state, ns_push_time());
     if (state.seen)
         flags |= NS_WAITS_UNSEEN;
     else if (!(flags & NS_READS_AGAIN))
         flags |= NS_READS_AGAIN;
-    else if (ns_ack_was_missed(state, ns_push_tick()))
+    else if (age >= LEAST && age <= MOST + ns_ack_rtt(state))
         flags |= NS_WAITS_UNSEEN;
     NS_PUT(conn, flags, flags);
 }
@@ -75,12 +80,12 @@ static void took(int fd, struct ns_conn *conn, int flags)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();
-    struct ns_ack_state state = ns_conn_ack(conn);
+    struct ns_ack_state state = ns_conn_ack(conn), before = state;
     /* ns_in_begin has ended the interactive mode where ns_whole_begins. */
     if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
         !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_waitall(conn)))) {
         struct ns_whole whole = ns_conn_waitall(conn);
-        ns_whole_ended(&whole, (uint16_t)(ns_push_tick() - ns_thread.waitall_at));
+        ns_whole_ended(&whole, (uint16_t)(ns_push_time() / 1000 - ns_thread.waitall_at));
         ns_conn_waitall_put(conn, whole);
     }
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
@@ -91,13 +96,18 @@ static void took(int fd, struct ns_conn *conn, int flags)
     bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child();
     if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
         state.interactive = 1,
-        state.helped = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
-    ns_ack_read(&state, ns_thread.waits, state.interactive ? ns_push_tick() : 0);
-    ns_conn_ack_put(conn, state);
-    if (ns_ack_is_skipped(state)) /* the kernel's own delay applies again */
-        ns_delack_unbound(fd, conn);
+        state.spent = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+    if (ns_ack_asks_rtt(state))
+        ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
+    ns_ack_read(&state, ns_thread.waits, state.interactive || state.sent ? ns_push_time() : 0,
+                NS_GET(conn, delack) == NS_DELACK_OURS);
+    if (state.pending && !NS_GET(conn, peer)) {
+        ns_learned_begin(fd, conn, &state);
+        before = state;
+    }
+    ns_learned_put(conn, before, state);
     list_ack(fd, conn, state);
-    if (waits_after_read(conn) && ns_ack_is_pending(state)) {
+    if (waits_after_read(conn) && state.pending) {
         ns_thread.waits++;
         ns_flush_pending();
     }

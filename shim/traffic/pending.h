@@ -27,7 +27,7 @@ struct ns_thread {
     uint32_t waits;      /* counts the waits of this thread */
     uint32_t list;       /* names the list in ns_conn.listed; another one when it was sent */
     uint16_t pending;    /* entries of the list */
-    uint16_t waitall_at; /* when a read with MSG_WAITALL began, in ticks */
+    uint16_t waitall_at; /* when a read with MSG_WAITALL began, in ms */
     /* 0, or above it while the list is being changed. A signal handler that interrupts the change
      * sends its own work at once. A handler may jump out and leave it behind: it counts the times
      * that it was found. */

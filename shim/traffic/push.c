@@ -7,6 +7,7 @@
 #include "report/stats.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
+#include "traffic/learned.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -20,9 +21,9 @@ uint16_t ns_push_clock(void)
     return (uint16_t)(ns_clock_now(CLOCK_MONOTONIC_COARSE) / NS_PER_MS);
 }
 
-unsigned ns_push_tick(void)
+uint32_t ns_push_time(void)
 {
-    return (unsigned)(ns_clock_now(CLOCK_MONOTONIC) / (NS_ACK_TICK_MS * NS_PER_MS));
+    return (uint32_t)(ns_clock_now(CLOCK_MONOTONIC) / 1000);
 }
 
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
@@ -119,16 +120,11 @@ void ns_push_held(int fd, struct ns_conn *conn)
  * (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
 void ns_acknowledge(int fd, struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.pending)
+    struct ns_ack_state before = ns_conn_ack(conn), state = before;
+    if (!ns_ack_is_pending(state))
         return;
-    if (NS_GET(conn, delack) == NS_DELACK_OURS && ns_ack_may_skip(state)) {
-        ns_ack_skip(&state, ns_push_tick());
-        ns_conn_ack_put(conn, state);
-        return;
-    }
     bool ends = ns_ack_send(&state);
-    ns_conn_ack_put(conn, state);
+    ns_learned_put(conn, before, state);
     int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_fd_refresh(fd, conn);
@@ -139,11 +135,11 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
 
 void ns_push_carries_ack(struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_conn_ack(conn);
-    bool late = state.pending && NS_GET(conn, delack) == NS_DELACK_OURS &&
-                ns_ack_was_missed(state, ns_push_tick());
-    ns_ack_wrote(&state, late);
-    ns_conn_ack_put(conn, state);
+    struct ns_ack_state before = ns_conn_ack(conn), state = before;
+    bool timed = ns_ack_is_pending(state) && NS_GET(conn, delack) == NS_DELACK_OURS;
+    unsigned age = timed ? ns_ack_age(state, ns_push_time()) : 0;
+    ns_ack_wrote(&state, age >= NS_ACK_LIMITED && age < NS_ACK_DELAY);
+    ns_learned_put(conn, before, state);
 }
 
 void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen)
@@ -151,8 +147,8 @@ void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen)
     struct ns_ack_state state = ns_conn_ack(conn);
     if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
-    state = (struct ns_ack_state){
-        .needless = state.needless, .pieces = state.pieces, .answers = state.answers};
+    ns_ack_clear(&state);
+    state.interactive = 0;
     ns_conn_ack_put(conn, state);
     set(fd, conn, TCP_QUICKACK, 1);
 }

@@ -15,9 +15,9 @@ extern _Atomic bool ns_push_any;
  * be late by a tick (4 ms at HZ=250). */
 uint16_t ns_push_clock(void);
 
-/* The time in ticks of NS_ACK_TICK_MS, for ns_ack_state and ns_whole. Not the coarse clock, which
- * stands still while all processors are idle. */
-unsigned ns_push_tick(void);
+/* The time in microseconds, for ns_ack_state and ns_whole. Not the coarse clock, which stands still
+ * while all processors are idle. */
+uint32_t ns_push_time(void);
 
 /* Choose the milliseconds after which a held write of conn is late, by its rule. */
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);

@@ -28,7 +28,7 @@
     }
 
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
-NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint32_t, ack_state)
+NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint64_t, ack_state)
 NS_WORD_MEMBER(ns_whole, ns_conn_waitall, uint8_t, waitall)
 
 /* Must something be sent there before the thread waits? */

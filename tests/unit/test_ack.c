@@ -1,203 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h. In a script r is a read that finds data, w a write, W a write after the kernel's own ACK,
- * "." a wait, "~" a wait after which 12 ms pass, "_" 12 ms and "=" 160 ms without a wait. The
- * result has for each wait "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on,
- * "t" if one is skipped as a test, otherwise "-". */
+/* ack.h: short scripts, and whole connections with a simulated peer, line and kernel. */
 #include "traffic/ack.h"
 
 #include "unit.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-struct end {
-    struct ns_ack_state state;
-    unsigned epoch, tick;
-    bool tests; /* the kernel can limit delayed ACKs */
-};
-
-static void act(struct end *end, const char *script, char *seen)
-{
-    for (; *script; script++) {
-        if (*script == 'r') {
-            ns_ack_read(&end->state, end->epoch, end->tick);
-        } else if (*script == '_' || *script == '=') {
-            end->tick += *script == '_' ? 3 : 40;
-        } else if (*script == 'w' || *script == 'W') {
-            ns_ack_wrote(&end->state, *script == 'W');
-        } else {
-            end->epoch++;
-            seen++;
-            if (!ns_ack_is_pending(end->state)) {
-                seen[-1] = '-';
-            } else if (end->tests && ns_ack_may_skip(end->state)) {
-                ns_ack_skip(&end->state, end->tick);
-                seen[-1] = 't';
-            } else {
-                seen[-1] = ns_ack_send(&end->state) ? 'Q' : 'A';
-            }
-            end->tick += *script == '~' ? 3 : 0;
-        }
-    }
-    *seen = 0;
-}
-
+/* In a script r is a read that finds data, w a write and "." a wait. The result has for each wait
+ * "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on, otherwise "-". */
 static void expect(const char *script, const char *wanted, const char *what)
 {
-    struct end end = {.epoch = 250};
-    char seen[256];
-    act(&end, script, seen);
+    struct ns_ack_state state = {0};
+    char seen[64] = "";
+    unsigned epoch = 250, waits = 0;
+    for (; *script; script++) {
+        if (*script == 'r') {
+            ns_ack_read(&state, epoch, epoch * 100, true);
+        } else if (*script == 'w') {
+            ns_ack_wrote(&state, false);
+        } else {
+            epoch++;
+            seen[waits] = '-';
+            if (ns_ack_is_pending(state))
+                seen[waits] = ns_ack_send(&state) ? 'Q' : 'A';
+            waits++;
+        }
+    }
     OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
 }
 
-/* Plays the script count times. Returns how often the result was the wanted one. */
-static int times(struct end *end, int count, const char *script, const char *wanted)
-{
-    char seen[256];
-    int alike = 0;
-    for (int i = 0; i < count; i++) {
-        act(end, script, seen);
-        alike += strcmp(seen, wanted) == 0;
-    }
-    return alike;
-}
-
-CHECK(check_needless)
-{
-    struct end end = {.epoch = 7};
-    OK(times(&end, 1, "rw", "") && times(&end, NS_ACK_NEEDLESS, "r.w", "A") == NS_ACK_NEEDLESS,
-       "first an ACK is sent before each wait");
-    OK(times(&end, 1, "r.wr.wr.w", "---"), "no ACK if an answer always carried it");
-    OK(times(&end, 1, "r.r.r.w", "---"),
-       "no ACK either if more data came at once, which was not held");
-    OK(times(&end, 1, "r~", "-") && times(&end, 10000, "r.w", "A") == 10000,
-       "after the first missed ACK they are sent again, and never skipped again");
-    end = (struct end){.epoch = 7};
-    OK(times(&end, 1, "rw", "") && times(&end, 1000, "rr.w", "-") == 1000 - NS_ACK_NEEDLESS &&
-           times(&end, 1, "rrr.w", "-"),
-       "many reads without a wait do not count as a missed ACK");
-    end = (struct end){.epoch = 7};
-    times(&end, 1, "rw", "");
-    times(&end, NS_ACK_NEEDLESS - 1, "r.w", "A");
-    times(&end, 1, "r.r.w", "AQ");
-    OK(times(&end, NS_ACK_NEEDLESS - 1, "r.w", "A") == NS_ACK_NEEDLESS - 1,
-       "one useful ACK outweighs many useless ones");
-}
-
-/* More data follows each ACK. Had the peer waited for it? script: the round in which an ACK is
- * skipped as a test. */
-static void check_test(const char *script, const char *wanted, const char *what)
-{
-    struct end end = {.tests = true};
-    char seen[256];
-    OK(times(&end, 1, "rw", "") &&
-           times(&end, NS_ACK_HELPED - 1, "r.r.w", "AQ") == NS_ACK_HELPED - 1,
-       "first an ACK is sent before each wait");
-    act(&end, script, seen);
-    OK(seen[1] == 't', "then one is skipped: %s", seen);
-    OK(times(&end, 1000, "r.r.w", wanted) == 1000, "%s", what);
-    end = (struct end){0};
-    times(&end, 1, "rw", "");
-    OK(times(&end, 1000, "r.rw", "A") == 1000,
-       "if the kernel cannot limit delayed ACKs, none is skipped");
-}
-
-/* The kernel's mode may come from writes that the library has not seen. */
-CHECK(check_others)
-{
-    struct end end = {.state = {.interactive = 1}};
-    int asked = 0;
-    OK(times(&end, 1, "r.r.r.", "AAA"),
-       "a socket that other processes write to does not count as only read");
-    end = (struct end){0};
-    times(&end, 1, "rw", "");
-    end.state.interactive = 0; /* the program's own TCP_QUICKACK */
-    OK(times(&end, 1, "wr.", "-"), "a write that answers nothing does not make it interactive");
-    end = (struct end){0};
-    OK(!ns_ack_asks(end.state, false), "the kernel is not asked at the first read");
-    for (int i = 0; i < 100; i++) {
-        asked += ns_ack_asks(end.state, false);
-        times(&end, 1, "r.", "-");
-    }
-    OK(asked == NS_ACK_ASKED - 1, "the kernel is asked at the next reads, if no write was seen: %d",
-       asked);
-    OK(ns_ack_asks(end.state, true), "the kernel is always asked if others are known to write");
-    times(&end, 1, "rw", "");
-    OK(!ns_ack_asks(end.state, true), "the kernel is not asked if the mode is known");
-}
-
-/* A round trip takes 160 ms, and the peer waits for the ACK of its first piece. */
-CHECK(check_far)
-{
-    struct end end = {.tests = true};
-    times(&end, 1, "rw", "");
-    OK(times(&end, 10 * NS_ACK_HELPED, "r.=rw", "A") >= 9 * NS_ACK_HELPED,
-       "a peer that waits far away has its ACKs for good");
-    end = (struct end){.tests = true};
-    times(&end, 1, "rw", "");
-    times(&end, NS_ACK_NEEDLESS + 1, "r.w", "");
-    times(&end, 1, "r.=rw", "-");
-    OK(times(&end, 10, "r.=rw", "A") == 10, "and has them again where they had been needless");
-}
-
-/* The program computes for longer than the library lets the kernel delay an ACK. */
-CHECK(check_slow)
-{
-    struct end end = {0};
-    times(&end, 1, "rw", "");
-    times(&end, NS_ACK_NEEDLESS - 1, "r_W", "");
-    OK(!ns_ack_is_skipped(end.state), "thirty ACKs that an answer would have carried");
-    times(&end, 1, "r_W", "");
-    OK(ns_ack_is_skipped(end.state), "and one more: they are skipped");
-    end.state.needless = 0;
-    times(&end, NS_ACK_NEEDLESS + 1, "r_r_W", "");
-    OK(!ns_ack_is_skipped(end.state), "not if the peer sends on after the kernel's ACK");
-    times(&end, NS_ACK_NEEDLESS + 1, "rr_W", "");
-    OK(ns_ack_is_skipped(end.state), "but what is read in two parts came at once");
-}
-
-/* No wait blocks. */
-CHECK(check_old)
-{
-    struct end end = {0};
-    times(&end, 1, "rwr", "");
-    OK(ns_ack_waits(end.state, end.epoch + 1) == 1, "an ACK stays pending at first");
-}
-
-/* The number of reads with MSG_WAITALL, of reads that take ticks each, that begin with immediate
- * ACKs of the kernel. */
-static int at_once(struct ns_whole *whole, unsigned ticks, int reads)
-{
-    int count = 0;
-    for (int i = 0; i < reads; i++) {
-        count += ns_whole_begins(*whole);
-        ns_whole_ended(whole, ticks);
-    }
-    return count;
-}
-
-CHECK(check_whole)
-{
-    struct ns_whole whole = {0};
-    OK(at_once(&whole, 0, 1000) == 0, "for reads in time the kernel keeps its own delay");
-    OK(at_once(&whole, 125, 10) == 0, "a delay of half a second does not count as a delayed ACK");
-    ns_whole_ended(&whole, 3);
-    OK(at_once(&whole, 0, NS_WHOLE_COUNT) == NS_WHOLE_COUNT && at_once(&whole, 3, 1) == 0,
-       "after a late read the kernel acknowledges at once, except for a test");
-    OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on always");
-    whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 3);
-    OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "the test was in time: no longer at once");
-    whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 5);
-    OK(at_once(&whole, 5, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer at once");
-    whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 3);
-    at_once(&whole, 0, 3);
-    OK(at_once(&whole, 5, 5) == 5, "a slow answer among fast ones changes nothing");
-}
-
-CHECK(rounds)
+CHECK(check_scripts)
 {
     expect("r.wr", "-", "a server has no ACK pending for its first request");
     expect("wr.", "-", "nor a client for its first answer");
@@ -207,6 +40,235 @@ CHECK(rounds)
     expect("rwr.r.r.r.wr.", "AQ--A", "an end that only reads leaves ACKs to the kernel");
     expect("r.r.r.r.", "----", "an end that never writes does so from the start");
     expect("rwr..", "A-", "one ACK is enough");
-    check_test("r.r.r.w", "--", "the data came at once: ACKs are skipped from then on");
-    check_test("r.r~r.w", "AQ", "the peer had waited for the ACK: they are sent for good");
+}
+
+CHECK(check_kernel_mode)
+{
+    struct ns_ack_state state = {.interactive = 1};
+    int asked = 0;
+    ns_ack_read(&state, 1, 0, true);
+    OK(ns_ack_is_pending(state), "a socket that others write to does not count as only read");
+    OK(ns_ack_waits(state, 1) == 0 && ns_ack_waits(state, 5) == 4,
+       "its thread's waits are counted");
+    state = (struct ns_ack_state){0};
+    OK(!ns_ack_asks(state, false), "the kernel is not asked for its mode at the first read");
+    for (unsigned i = 0; i < 100; i++) {
+        asked += ns_ack_asks(state, false);
+        ns_ack_read(&state, i, 0, true);
+    }
+    OK(asked == NS_ACK_ASKED - 1, "it is asked at the next reads, if no write was seen: %d", asked);
+    OK(ns_ack_asks(state, true), "it is always asked if others are known to write");
+    ns_ack_wrote(&state, false);
+    OK(!ns_ack_asks(state, true), "it is not asked if the mode is known");
+}
+
+/* A connection. In each round the peer sends a request and this end answers. Times are in
+ * milliseconds. */
+struct line {
+    double trip;    /* a round trip */
+    double jitter;  /* up to this is added in either direction */
+    int pieces;     /* of a request */
+    int every;      /* only each such request has pieces; 0: all */
+    bool holds;     /* Nagle's algorithm: the next piece leaves after the ACK of the one before */
+    double gap;     /* otherwise after this time */
+    bool random;    /* which is only the mean */
+    double think;   /* until the answer */
+    bool frozen;    /* the clock stands still */
+    bool unlimited; /* the kernel cannot limit delayed ACKs */
+    unsigned learned;
+};
+
+struct result {
+    int acks[2];     /* in the first 64 rounds, and later: of the library and of the kernel */
+    int needless[2]; /* the same without the library */
+    int stalls;
+    unsigned learned;
+};
+
+static double chance(void)
+{
+    static uint64_t x = 88172645463325252U;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return (double)(x >> 11) / 9007199254740992.0;
+}
+
+/* This end reads at the time now and waits. due: when the kernel sends its delayed ACK; 0: none is
+ * delayed. Returns when the ACK is sent. */
+static double wait_after(struct ns_ack_state *state, const struct line *line, bool library,
+                         double now, double *due, bool *delays, int *acks)
+{
+    bool limited = library && !line->unlimited && !ns_ack_is_free(*state);
+    *due = 0;
+    if (*delays && library && ns_ack_is_pending(*state)) {
+        *delays = !ns_ack_send(state);
+    } else if (*delays) {
+        *due = now + (limited ? 8 : 40) + 4 * chance();
+        return *due;
+    }
+    ++*acks;
+    return now;
+}
+
+static void learn(struct ns_ack_state *before, struct ns_ack_state state, struct result *result)
+{
+    result->learned = ns_ack_learn(result->learned, *before, state);
+    *before = state;
+}
+
+static void play_one(const struct line *line, bool library, int *acks, struct result *result)
+{
+    struct ns_ack_state state = {.interactive = 1, .answers = 1};
+    unsigned epoch = 0;
+    double now = 1000 * chance();
+    ns_ack_begin(&state, line->learned);
+    result->learned = line->learned;
+    for (int round = 0; round < 1000; round++) {
+        int pieces = line->every && round % line->every ? 1 : line->pieces;
+        struct ns_ack_state before = state;
+        bool delays = true, limited = false;
+        double due = 0;
+        for (int i = 0; i < pieces; i++) {
+            double acked, trips = line->trip + line->jitter * (chance() + chance());
+            if (due > 0 && now >= due) {
+                acks[round >= 64]++;
+                delays = false;
+            }
+            if (ns_ack_asks_rtt(state))
+                ns_ack_set_rtt(&state, (unsigned)(line->trip * 1000));
+            limited = library && !line->unlimited && !ns_ack_is_free(state);
+            before = state;
+            ns_ack_read(&state, epoch++, line->frozen ? 7 : (uint32_t)(now * 1000), limited);
+            learn(&before, state, result);
+            acked = wait_after(&state, line, library, now, &due, &delays, &acks[round >= 64]);
+            if (i + 1 == pieces)
+                now += line->think;
+            else if (line->holds) {
+                result->stalls += library && acked > now;
+                now = acked + trips + 0.02;
+            } else
+                now += 0.02 + (line->random ? -log(1 - chance()) * line->gap : line->gap) +
+                       line->jitter * chance();
+        }
+        acks[round >= 64] += due > 0 && now >= due;
+        learn(&before, state, result);
+        ns_ack_wrote(&state, limited && now >= due && due > 0);
+        learn(&before, state, result);
+        now += line->trip + line->jitter;
+    }
+}
+
+static struct result play(struct line line)
+{
+    struct result result = {0};
+    play_one(&line, false, result.needless, &result);
+    play_one(&line, true, result.acks, &result);
+    return result;
+}
+
+/* The library's ACKs end: at most 40 more in the first 64 rounds and then 5 % more. */
+static void ends(const char *what, struct line line)
+{
+    struct result seen = play(line);
+    OK(seen.acks[0] <= seen.needless[0] + 40 && seen.acks[1] <= seen.needless[1] * 1.05 + 1,
+       "%s: %d, later %d ACKs, without the library %d and %d", what, seen.acks[0], seen.acks[1],
+       seen.needless[0], seen.needless[1]);
+}
+
+static void cured(const char *what, struct line line, int stalls)
+{
+    struct result seen = play(line);
+    OK(seen.stalls <= stalls, "%s: %d of 1 000 requests stall", what, seen.stalls);
+}
+
+CHECK(check_peer_that_holds)
+{
+    static const double trips[] = {0.02, 1, 20, 80, 200};
+    for (int i = 0; i < 5; i++) {
+        struct line line = {.trip = trips[i], .pieces = 2, .holds = true};
+        char what[64];
+        snprintf(what, sizeof(what), "a peer that holds, round trip of %g ms", line.trip);
+        cured(what, line, 2);
+        line.unlimited = true;
+        cured("the same, the kernel cannot limit delayed ACKs: no ACK is skipped", line, 0);
+        line.think = 5;
+        line.every = 40;
+        cured("one request in 40 in two pieces", line, 2);
+    }
+    cured("a clock that stands still", (struct line){.pieces = 2, .holds = true, .frozen = true},
+          2);
+    cured("the same, one request in 40",
+          (struct line){.pieces = 2, .holds = true, .frozen = true, .every = 40, .think = 5}, 2);
+    cured("jitter of 20 ms either way",
+          (struct line){.trip = 40, .jitter = 20, .pieces = 2, .holds = true}, 40);
+}
+
+CHECK(check_needless)
+{
+    static const double trips[] = {0.02, 20, 80};
+    ends("requests in one piece, a server that thinks for 5 ms",
+         (struct line){.pieces = 1, .think = 5});
+    ends("for 20 ms", (struct line){.pieces = 1, .think = 20});
+    ends("jitter, requests in two pieces that leave at once",
+         (struct line){.trip = 40, .jitter = 20, .pieces = 2});
+    ends("in eight", (struct line){.trip = 40, .jitter = 20, .pieces = 8});
+    for (int i = 0; i < 3; i++) {
+        struct line line = {.trip = trips[i], .pieces = 2};
+        ends("two pieces that leave at once", line);
+        for (line.gap = 2; line.gap < 64; line.gap *= 2) {
+            char what[64];
+            line.pieces = 5;
+            snprintf(what, sizeof(what), "round trip of %g ms, a clock of %g ms", line.trip,
+                     line.gap);
+            ends(what, line);
+        }
+    }
+    ends("random times, 20 ms on average", (struct line){.pieces = 5, .gap = 20, .random = true});
+}
+
+CHECK(check_learned)
+{
+    struct line line = {.pieces = 1, .think = 5}, holds = {.pieces = 2, .holds = true};
+    line.learned = holds.learned = play(line).learned;
+    OK(line.learned == NS_ACK_NEEDLESS && play(line).acks[0] == 0,
+       "the next connection sends no needless ACKs");
+    cured("but does after one was missed", holds, 1);
+    holds.learned = play((struct line){.pieces = 2, .holds = true}).learned;
+    OK(holds.learned >= NS_ACK_HELPS, "that ACKs help is learned, too");
+    cured("then the next connection skips no ACK that helps", holds, 0);
+    line.learned = NS_ACK_HELPS;
+    OK(play(line).learned == NS_ACK_NEEDLESS, "until %d in a row were needless", NS_ACK_HELPED);
+}
+
+/* The number of reads with MSG_WAITALL, of reads that take ms each, that begin with immediate ACKs
+ * of the kernel. */
+static int at_once(struct ns_whole *whole, unsigned ms, int reads)
+{
+    int count = 0;
+    for (int i = 0; i < reads; i++) {
+        count += ns_whole_begins(*whole);
+        ns_whole_ended(whole, ms);
+    }
+    return count;
+}
+
+CHECK(check_whole)
+{
+    struct ns_whole whole = {0};
+    OK(at_once(&whole, 0, 1000) == 0, "for reads in time the kernel keeps its own delay");
+    ns_whole_ended(&whole, 12);
+    OK(at_once(&whole, 0, NS_WHOLE_COUNT) == NS_WHOLE_COUNT && at_once(&whole, 20, 1) == 0,
+       "after a late read the kernel acknowledges at once, except for a test");
+    OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on always");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 12);
+    OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "it was in time: no longer at once");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 12);
+    OK(at_once(&whole, 20, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 12);
+    at_once(&whole, 0, 3);
+    OK(at_once(&whole, 20, 5) == 5, "a slow answer among fast ones changes nothing");
 }
