@@ -55,6 +55,8 @@ struct ns_conn {
     _Atomic uint8_t waitall;        /* struct ns_whole; for a listener: generation (process.h) */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
+    _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
+    _Atomic uint8_t full;           /* for so many times 64 of them Nagle's algorithm stays on */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t listed;        /* ns_thread.list of the list that it is on; 0: none */

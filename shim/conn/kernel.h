@@ -32,6 +32,9 @@ bool ns_kernel_can_read(const void *address);
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);
 
+/* Do segments queue up before a bottleneck of the line? False if the kernel does not say. */
+bool ns_kernel_line_is_full(int fd);
+
 /* The value of an integer option, or -errno. Only for options that are never negative. */
 int ns_kernel_get(int fd, int level, int option);
 

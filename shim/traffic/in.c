@@ -75,6 +75,10 @@ static bool waits_after_read(const struct ns_conn *conn)
 static void took(int fd, struct ns_conn *conn, int flags)
 {
     NS_PUT(conn, writer, 0); /* the next write begins a new burst */
+    if (NS_GET(conn, alone) | NS_GET(conn, full)) {
+        NS_PUT(conn, alone, 0);
+        NS_PUT(conn, full, 0);
+    }
     ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;

@@ -67,6 +67,39 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     }
 }
 
+/* Is the next write left to Nagle's algorithm, since the connection only sends and its line is
+ * full? The kernel is asked after every ASK waits of the program. Then TCP_NODELAY stays off for
+ * FULL times as many. The bytes are marked as held, so that a read pushes them, and not listed, so
+ * that other waits do not. */
+static bool leaves_to_nagle(int fd, struct ns_conn *conn)
+{
+    enum { ASK = 64, FULL = 64 };
+    struct ns_burst burst = ns_conn_burst(conn);
+    uint8_t full = NS_GET(conn, full), before = full;
+    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits))
+        return full;
+    uint8_t alone = (uint8_t)(NS_GET(conn, alone) + 1) % ASK;
+    NS_PUT(conn, alone, alone);
+    if (!alone && full)
+        full--;
+    else if (!alone && ns_kernel_line_is_full(fd) && !NS_GET(conn, app_nodelay) &&
+             ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0) == 0)
+        full = FULL;
+    if (full > before) {
+        NS_PUT(conn, kernel_nodelay, 0);
+        atomic_store_explicit(&ns_push_any, true, memory_order_relaxed);
+    }
+    if (full != before) {
+        NS_PUT(conn, full, full);
+        NS_PUT(conn, held, full != 0); /* otherwise TCP_NODELAY is set again before the write */
+    }
+    if (!full)
+        return false;
+    burst.wait = (uint8_t)ns_thread.waits;
+    ns_conn_burst_put(conn, burst);
+    return true;
+}
+
 /* One more write of a held burst. */
 static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
@@ -122,6 +155,8 @@ bool ns_out_goes_on(struct ns_conn *conn)
 static inline void before_write(int fd, struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    if (mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn))
+        return;
     if (NS_GET(conn, held)) {
         count_held(fd, conn, mode);
         return;
