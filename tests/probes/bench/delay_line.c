@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A wire with a given delay: a TUN device in the namespace in which it is started, and another in
- * its own network namespace. Between them each packet takes DELAY_US either way, in order, and
- * without loss or with the given loss in percent. `nsenter --net=/proc/PID/ns/net` with this
- * process's PID starts a program at the far end. */
+/* A line between two network namespaces: a TUN device in the namespace in which it is started, and
+ * another in its own. `nsenter --net=/proc/PID/ns/net` with this process's PID starts a program at
+ * the far end. Packets keep their order. Either direction has
+ *   DELAY_US  a delay
+ *   -l        a loss, in percent
+ *   -j        jitter: each packet takes up to so many microseconds longer
+ *   -r        a bottleneck of so many kbit/s, and before it
+ *   -q        a queue of so many bytes (16 000); packets that do not fit are dropped
+ * On SIGUSR1 it prints how many packets, segments with data and pure ACKs have left each end. */
 #include "tun.h"
 
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -26,13 +32,25 @@ struct packet {
     char bytes[ROOM];
 };
 
-struct direction {
+static struct {
+    long delay_us, loss, jitter_us, kbit, queue;
+} line = {.delay_us = -1, .queue = 16000};
+
+static struct direction {
     int from, to;
     struct packet *packets; /* a ring */
     uint32_t first, end;
-    uint64_t chance; /* the state of the random generator, seeded with the process id */
-    unsigned loss;   /* percent */
-};
+    int64_t idle_ns; /* when the bottleneck has sent what is in its queue */
+    unsigned long seen, data, acks, dropped;
+} both[2];
+
+static volatile sig_atomic_t asked;
+
+static void ask(int signal)
+{
+    (void)signal;
+    asked = 1;
+}
 
 static int64_t now_ns(void)
 {
@@ -41,21 +59,50 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static struct direction make_direction(int from, int to, unsigned loss)
+/* From 0 to most - 1. */
+static int64_t chance(int64_t most)
+{
+    static uint64_t x;
+    if (!x)
+        x = (uint64_t)getpid() * UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return (int64_t)((x >> 20) % (uint64_t)most);
+}
+
+static void prepare(struct direction *direction, int from, int to)
 {
     /* Only used pages take memory. */
     void *room = mmap(NULL, SLOTS * sizeof(struct packet), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
     if (room == MAP_FAILED)
         tun_fail("mmap", 1);
-    return (struct direction){
-        .from = from,
-        .to = to,
-        .packets = room,
-        .chance = (uint64_t)getpid() * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)from,
-        .loss = loss,
-    };
+    direction->from = from;
+    direction->to = to;
+    direction->packets = room;
+}
+
+static void count(struct direction *direction, const unsigned char *ip, size_t size)
+{
+    size_t header = (size_t)(ip[0] & 15) * 4, data;
+    direction->seen++;
+    if (ip[0] >> 4 != 4 || ip[9] != IPPROTO_TCP || size < header + 20)
+        return;
+    data = size - header - (size_t)(ip[header + 12] >> 4) * 4;
+    if (data > 0)
+        direction->data++;
+    else if ((ip[header + 13] & 0x17) == 0x10) /* ACK, without SYN, FIN and RST */
+        direction->acks++;
+}
+
+static void report(void)
+{
+    asked = 0;
+    for (int i = 0; i < 2; i++)
+        printf("%s packets %lu data %lu acks %lu dropped %lu\n", i ? "far" : "near", both[i].seen,
+               both[i].data, both[i].acks, both[i].dropped);
+    fflush(stdout);
 }
 
 static bool has_room(const struct direction *direction)
@@ -63,22 +110,24 @@ static bool has_room(const struct direction *direction)
     return direction->end - direction->first < SLOTS;
 }
 
-/* Does the wire lose this packet? */
-static bool is_lost(struct direction *direction)
+/* When a packet of size bytes has passed the bottleneck; -1 if its queue is full. */
+static int64_t pass(struct direction *direction, int64_t now, size_t size)
 {
-    uint64_t x = direction->chance;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    direction->chance = x;
-    return (x >> 32) % 100 < direction->loss;
+    int64_t begin = direction->idle_ns > now ? direction->idle_ns : now;
+    if (!line.kbit)
+        return now;
+    if ((begin - now) * line.kbit / 8000000 + (int64_t)size > line.queue)
+        return -1;
+    direction->idle_ns = begin + (int64_t)size * 8000000 / line.kbit;
+    return direction->idle_ns;
 }
 
 /* Takes a packet from the device. Returns whether there was one. */
-static bool take(struct direction *direction, int64_t delay_ns)
+static bool take(struct direction *direction)
 {
     struct packet *packet = &direction->packets[direction->end % SLOTS];
     ssize_t size;
+    int64_t due;
     if (!has_room(direction))
         return false;
     size = read(direction->from, packet->bytes, ROOM);
@@ -86,10 +135,19 @@ static bool take(struct direction *direction, int64_t delay_ns)
         tun_fail("read", 1);
     if (size <= 0)
         return false;
-    if (is_lost(direction))
+    count(direction, (unsigned char *)packet->bytes, (size_t)size);
+    due = pass(direction, now_ns(), (size_t)size);
+    if (due < 0 || chance(100) < line.loss) {
+        direction->dropped++;
         return true;
+    }
+    due += line.delay_us * 1000 + (line.jitter_us ? chance(line.jitter_us * 1000) : 0);
+    if (direction->first != direction->end) {
+        int64_t before = direction->packets[(direction->end - 1) % SLOTS].due_ns;
+        due = due > before ? due : before;
+    }
     packet->size = (size_t)size;
-    packet->due_ns = now_ns() + delay_ns;
+    packet->due_ns = due;
     direction->end++;
     return true;
 }
@@ -107,7 +165,7 @@ static void deliver(struct direction *direction)
     }
 }
 
-static int64_t next_due(const struct direction *both)
+static int64_t next_due(void)
 {
     int64_t due = INT64_MAX;
     for (int i = 0; i < 2; i++) {
@@ -119,11 +177,11 @@ static int64_t next_due(const struct direction *both)
 }
 
 /* Waits until a packet comes or is due. */
-static void wait_for_work(const struct direction *both)
+static void wait_for_work(void)
 {
     struct pollfd polled[2];
     struct timespec timeout = {0}, *limit = NULL;
-    int64_t due = next_due(both);
+    int64_t due = next_due();
     if (due != INT64_MAX) {
         int64_t left = due - now_ns();
         if (left <= 0)
@@ -138,15 +196,17 @@ static void wait_for_work(const struct direction *both)
         tun_fail("ppoll", 1);
 }
 
-static void carry(struct direction *both, int64_t delay_ns)
+static void carry(void)
 {
     for (;;) {
         for (int i = 0; i < 2; i++) {
             deliver(&both[i]);
-            while (take(&both[i], delay_ns))
+            while (take(&both[i]))
                 deliver(&both[1 - i]);
         }
-        wait_for_work(both);
+        if (asked)
+            report();
+        wait_for_work();
     }
 }
 
@@ -182,26 +242,43 @@ static void stay_on_this_processor(void)
     sched_setaffinity(0, sizeof(one), &one);
 }
 
+static bool read_options(int argc, char **argv)
+{
+    char *after = "";
+    int option;
+    while ((option = getopt(argc, argv, "l:j:r:q:")) != -1) {
+        long *value = option == 'l'   ? &line.loss
+                      : option == 'j' ? &line.jitter_us
+                      : option == 'r' ? &line.kbit
+                      : option == 'q' ? &line.queue
+                                      : NULL;
+        if (!value)
+            return false;
+        *value = strtol(optarg, &after, 10);
+        if (*after != '\0' || *value < 0)
+            return false;
+    }
+    if (optind + 1 == argc)
+        line.delay_us = strtol(argv[optind], &after, 10);
+    return line.delay_us >= 0 && *after == '\0';
+}
+
 int main(int argc, char **argv)
 {
-    struct direction both[2];
-    char *after = NULL;
-    long delay_us = argc == 2 || argc == 3 ? strtol(argv[1], &after, 10) : -1;
-    long loss = 0;
+    struct sigaction action = {.sa_handler = ask};
     int near, far;
-    if (argc == 3 && *after == '\0')
-        loss = strtol(argv[2], &after, 10);
-    if (delay_us < 0 || *after != '\0' || loss < 0 || loss > 100) {
-        fprintf(stderr, "Usage: delay_line DELAY_US [LOSS_PERCENT]\n");
+    if (!read_options(argc, argv)) {
+        fprintf(stderr, "Usage: delay_line [-l PERCENT] [-j US] [-r KBIT] [-q BYTES] DELAY_US\n");
         return 2;
     }
     near = tun_create("near", NEAR_ADDRESS, FAR_ADDRESS);
     far = open_far_end();
-    both[0] = make_direction(near, far, (unsigned)loss);
-    both[1] = make_direction(far, near, (unsigned)loss);
+    prepare(&both[0], near, far);
+    prepare(&both[1], far, near);
     be_punctual();
     stay_on_this_processor();
-    printf("near %s far %s delay_us %ld\n", NEAR_ADDRESS, FAR_ADDRESS, delay_us);
+    sigaction(SIGUSR1, &action, NULL);
+    printf("near %s far %s delay_us %ld\n", NEAR_ADDRESS, FAR_ADDRESS, line.delay_us);
     fflush(stdout);
-    carry(both, delay_us * 1000);
+    carry();
 }
