@@ -237,7 +237,7 @@ under_policy() {
     nodelay) echo "queue_put 2" ;;
     auto-cork) echo "queue_put 1" ;;
     adaptive | default | flush-before-read) echo "queue_put 2" ;;
-    leave-alone) echo "queue_put 2" ;;
+    leave-alone | trickle) echo "queue_put 2" ;;
     per-process) echo "quote_client 1" ;;
     record-sender) echo "record_sender -" ;;
     esac

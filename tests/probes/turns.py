@@ -11,6 +11,7 @@
 #   r           read the available bytes
 #   sMS         sleep; sMS+STEP: STEP longer for each connection than for the one before
 #   tMS         sleep until the next multiple of MS since the connection was made
+#   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
 #   fMS         read everything that comes in this time
 #   nodelay, cork, uncork, bbr, cubic, reno, rcvbufN, sndbufN    options of the socket
 import os
@@ -27,6 +28,8 @@ class End:
         self.connection = connection
         self.place = place
         self.began = time.monotonic()
+        self.round = 0.0  # when the measured part of a round began
+        self.limit = None  # seconds
 
     def number(self, text):
         first, _, step = text.partition("+")
@@ -62,6 +65,8 @@ class End:
         elif word.startswith(("rcvbuf", "sndbuf")):
             option = socket.SO_RCVBUF if word.startswith("r") else socket.SO_SNDBUF
             self.connection.setsockopt(socket.SOL_SOCKET, option, int(word[6:]))
+        elif word[0] == "m":
+            self.round, self.limit = time.monotonic(), float(word[1:]) / 1e3
         elif word == "r":
             if not self.connection.recv(65536):
                 raise EOFError
@@ -79,10 +84,10 @@ def play(end, rounds, words):
     for word in once:
         end.say(word)
     for _ in range(rounds):
-        begun = time.monotonic()
+        end.round = time.monotonic()
         for word in always:
             end.say(word)
-        took.append(time.monotonic() - begun)
+        took.append(time.monotonic() - end.round)
     return took
 
 
@@ -106,9 +111,11 @@ def serve(listener, place, rounds, words):
 
 
 def ask(host, port, place, rounds, words):
-    took = play(End(socket.create_connection((host, port)), place), rounds, words)
-    took = sorted(took[len(took) // 4:])
-    print("rounds %d median_us %.1f stalls %d" % (len(took), took[len(took) // 2] * 1e6, sum(t > .02 for t in took)))
+    end = End(socket.create_connection((host, port)), place)
+    took = play(end, rounds, words)
+    took = sorted(took if end.limit else took[len(took) // 4:])
+    print("rounds %d median_us %.1f stalls %d" % (len(took), took[len(took) // 2] * 1e6,
+                                                  sum(t > (end.limit or .02) for t in took)))
 
 
 def main(what, *words):

@@ -57,3 +57,144 @@ post() {
     local on_server=(LD_PRELOAD="$LIBRARY") on_client=()
     post 40 48
 }
+
+# line OPTION...: another line, whose options are those of delay_line.
+line() {
+    ns_stop line
+    ns_start line "$PROBES/delay_line" "$@"
+    ns_wait_for_tun line '^near '
+    FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
+}
+
+# turns SERVER CLIENT [CLIENTS]: probes/turns.py at both ends, with the words in the arrays at_server and at_client in
+# front of each command. The client runs CLIENTS times (1). Sets, for what this has caused: acks (pure ACKs of the end that
+# has the library in this test) and stalls.
+turns() {
+    local side=near before count total
+    [[ $measured != server ]] || side=far
+    before=$(acks_of "$side")
+    # shellcheck disable=SC2086 # words
+    ns_start server "${FAR[@]}" "${at_server[@]}" python3 tests/probes/turns.py server 0 $1
+    ns_port server
+    for ((count = 0; count < ${3:-1}; count++)); do
+        # shellcheck disable=SC2086 # words
+        timeout 60 "${at_client[@]}" python3 tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
+    done
+    ns_join server
+    total=$(acks_of "$side")
+    acks=$((total - before)) stalls=$(field stalls "$T/client.out")
+}
+
+# acks_of near|far: prints the number of pure ACKs that this end has sent.
+acks_of() {
+    local known
+    known=$(grep -c '^far packets' "$T/line.out") || true
+    kill -USR1 "${NS_PID[line]}"
+    until [[ $(grep -c '^far packets' "$T/line.out") -gt $known ]]; do sleep 0.01; done
+    field acks <(grep "^$1 packets" "$T/line.out")
+}
+
+# few_more MEASURED SERVER CLIENT [CLIENTS]: the end MEASURED has the library once and once not. With it, it sends at most
+# 40 more pure ACKs and 5 % more.
+few_more() {
+    local measured=$1 at_server=() at_client=() acks stalls without attempt
+    for attempt in 1 2 3; do
+        at_server=() at_client=()
+        turns "${@:2}"
+        without=$acks
+        [[ $measured == server ]] && at_server=(env LD_PRELOAD="$LIBRARY") || at_client=(env LD_PRELOAD="$LIBRARY")
+        turns "${@:2}"
+        ! holds "$acks <= 1.05 * $without + 40" || return 0
+        echo "attempt $attempt: $acks pure ACKs, $without without the library"
+    done
+    return 1
+}
+
+@test "both ends send on their own clock: needless ACKs end" {
+    line 10000
+    few_more client '100 1 nodelay : w60 f10' '25 1 nodelay : w60 f100'
+}
+
+# learns: one request in 40 comes in two pieces, and each of six of them stalls without the library. With it, few do.
+learns() {
+    local measured=server at_server=() at_client=() acks stalls words attempt
+    words=$(printf 'w210 r100 %.0s' {1..39})
+    for attempt in 1 2 3; do
+        at_server=()
+        line 10000
+        turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
+        [[ $stalls -eq 6 ]]
+        at_server=(env LD_PRELOAD="$LIBRARY")
+        line 10000
+        turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
+        [[ $stalls -gt 2 ]] || return 0
+        echo "attempt $attempt: $stalls of 6 stall"
+    done
+    return 1
+}
+
+@test "one request in 40 in two pieces: the server learns from the first one that stalls" {
+    learns
+}
+
+@test "jitter of 20 ms does not look like a peer that waits for ACKs" {
+    line -j 20000 20000
+    few_more server '100 1 : r210 w100' '100 1 nodelay : w10 w200 r100'
+}
+
+@test "what one keep-alive connection has learned, the next ones know" {
+    line 1000
+    few_more server '10 20 nodelay : r210 s5 w500' '10 1 : w210 r500' 20
+}
+
+@test "an answer of several segments on a slow line does not get an ACK for each" {
+    line -r 1000 10000
+    few_more client '80 1 : r100 w20 w4000' '80 1 : w100 r4020'
+}
+
+# trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. Sets
+# median, p99 and segments.
+trickle() {
+    local known
+    ns_start server "${FAR[@]}" python3 tests/probes/trickle.py sink 2003
+    ns_port server
+    timeout 60 "${@:3}" python3 tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
+    ns_join server
+    acks_of near >/dev/null
+    segments=$(field data <(grep '^near packets' "$T/line.out"))
+    median=$(field median_us "$T/server.out") p99=$(field p99_us "$T/server.out")
+}
+
+# fills OPTION...: a trickle over a line with these options is as fast as without the library.
+fills() {
+    local median p99 segments without late attempt
+    for attempt in 1 2 3; do
+        line "$@"
+        trickle 1000 4000 env
+        without=$median late=$p99
+        line "$@"
+        trickle 1000 4000 env LD_PRELOAD="$LIBRARY"
+        ! holds "$median < 1.1 * $without && $p99 < 1.5 * $late" || return 0
+        echo "attempt $attempt: median $median us, 99th percentile $p99; without the library $without and $late"
+    done
+    return 1
+}
+
+@test "a trickle that nearly fills its line is as fast as with Nagle's algorithm" {
+    fills -r 1000 10000
+}
+
+@test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
+    local median p99 segments without few
+    line 10000
+    trickle 5000 800 env
+    without=$median few=$segments
+    line 10000
+    trickle 5000 800 env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$PWD/config/policies/trickle.json"
+    echo "$segments segments with the policy, $few without the library"
+    holds "$segments < 1.3 * $few"
+    line 10000
+    trickle 5000 800 env LD_PRELOAD="$LIBRARY"
+    echo "median $median us, without the library $without; $segments segments"
+    holds "$median < $without && $segments > 1.3 * $few"
+}

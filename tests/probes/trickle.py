@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+# A connection that carries small records in one direction. Usage:
+#
+#   trickle.py sink PORT                        prints the port, and at the end how long the records took
+#   trickle.py send HOST PORT SIZE US COUNT     writes a record of SIZE bytes every US microseconds
+#
+# A record has its size and the time of its write. Both ends are on one machine.
+import socket
+import struct
+import sys
+import time
+
+HEAD = struct.Struct("=Iq")
+
+
+def sink(port):
+    with socket.create_server(("", port)) as listener:
+        print("listening on port", listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+    took, kept = [], b""
+    while data := connection.recv(65536):
+        now = time.monotonic_ns()
+        kept += data
+        while len(kept) >= HEAD.size and len(kept) >= HEAD.unpack_from(kept)[0]:
+            size, sent = HEAD.unpack_from(kept)
+            took.append((now - sent) / 1e3)
+            kept = kept[size:]
+    took.sort()
+    print("records %d median_us %.0f p99_us %.0f" % (len(took), took[len(took) // 2], took[len(took) * 99 // 100]))
+
+
+def send(host, port, size, interval, count):
+    connection = socket.create_connection((host, port))
+    begun = time.monotonic_ns()
+    for number in range(count):
+        time.sleep(max(0, begun + number * interval * 1000 - time.monotonic_ns()) / 1e9)
+        connection.sendall(HEAD.pack(size, time.monotonic_ns()).ljust(size))
+    connection.shutdown(socket.SHUT_WR)
+    connection.recv(1)
+
+
+if sys.argv[1] == "sink":
+    sink(int(sys.argv[2]))
+else:
+    send(sys.argv[2], *map(int, sys.argv[3:]))
