@@ -52,13 +52,6 @@ static void print_library(const struct ns_examination *examination)
     free(list);
 }
 
-void ns_doctor_print_loader(const char *loader)
-{
-    const char *libc = ns_reach_libc(loader);
-    if (loader[0])
-        FACT("loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "", libc ? ")" : "");
-}
-
 static const char *text_of(const cJSON *object, const char *name)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));

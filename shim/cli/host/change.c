@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns how `nagleshim host` changes a file: as a whole or not at all, and so that the change can be
- * undone. A program that starts meanwhile finds the old file or the new one. */
+/* Owns which entries `nagleshim host` changes, and how it changes a file: as a whole or not at all,
+ * and so that the change can be undone. A program that starts meanwhile finds the old file or the
+ * new one. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/program/preload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,19 @@
 #include <unistd.h>
 
 enum { SIZE_MOST = 256 * 1024, MODE = 0644, DIRECTORY_MODE = 0755 };
+
+bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
+{
+    char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
+    if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)length, entry);
+    if (!host->only || strcmp(path, host->only) == 0)
+        return true;
+    /* The loader searches for a name without a slash: it may be any library. */
+    return *path == '/' && realpath(path, real) && realpath(host->only, meant) &&
+           strcmp(real, meant) == 0;
+}
 
 char *ns_file_read(const char *path)
 {

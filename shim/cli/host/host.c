@@ -123,19 +123,6 @@ static int enter(const struct host_options *options, struct ns_host *host)
     return NS_EXIT_ERROR;
 }
 
-bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
-{
-    char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
-    if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
-        return false;
-    snprintf(path, sizeof path, "%.*s", (int)length, entry);
-    if (!host->only || strcmp(path, host->only) == 0)
-        return true;
-    /* The loader searches for a name without a slash: it may be any library. */
-    return *path == '/' && realpath(path, real) && realpath(host->only, meant) &&
-           strcmp(real, meant) == 0;
-}
-
 /* From now on ^C and the like have no effect, so that no change stays half done. */
 static void block_signals(void)
 {
