@@ -9,7 +9,9 @@
 #include <netinet/tcp.h>
 
 enum { FREE, HELD, RELEASED };
-enum { MS = 1000000 };
+enum { US = 1000, MS = 1000000 };
+/* No delayed ACK leaves sooner: TCP_DELACK_MIN, less a tick. */
+enum { DELAYED_LEAST_MS = 36 };
 /* A hold must be in two samples from outside: a single one may catch any segment on its way. */
 enum { LOOKS_LEAST = 2 };
 
@@ -100,12 +102,17 @@ static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
     return look->at - judge->released_low;
 }
 
-static void judge_answer(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
+/* early: it answers earlier bytes. The program may wait for an answer to the held ones as well, if
+ * it has several requests outstanding. */
+static void judge_answer(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold,
+                         bool early)
 {
-    uint64_t since = gap(judge, look);
+    uint64_t since = early ? 0 : gap(judge, look);
     judge->hold.waited = true;
-    judge->hold.certain = since <= prompt(judge);
-    weigh(judge, look, since);
+    judge->hold.certain = !early && since <= prompt(judge);
+    judge->verdict.early += early;
+    if (!early)
+        weigh(judge, look, since);
     *hold = judge->hold;
     ns_verdict_stall(&judge->verdict, hold, since, judge->tick_ns);
     ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
@@ -127,12 +134,10 @@ static bool judge_released(struct ns_judge *judge, const struct ns_look *look, s
     }
     /* An answer that does not acknowledge the bytes did not depend on them. */
     bool has_it = (int64_t)(look->acked - end) >= judge->ahead;
-    if (!arrived || judge->answered_early || !has_it) {
-        judge->verdict.early += arrived;
+    if (!arrived)
         judge_late(judge, look, hold);
-    } else {
-        judge_answer(judge, look, hold);
-    }
+    else
+        judge_answer(judge, look, hold, judge->answered_early || !has_it);
     return true;
 }
 
@@ -246,16 +251,40 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
     return false;
 }
 
-/* Is this time, within two samples, that of a delayed ACK of Linux (40 ms, or 200 ms at most)? */
-static bool is_like_delayed_ack(uint64_t ns)
-{
-    return (ns >= 30 * (uint64_t)MS && ns <= 56 * (uint64_t)MS) ||
-           (ns >= 180 * (uint64_t)MS && ns <= 230 * (uint64_t)MS);
-}
-
 static uint32_t pure_acks(const struct ns_look *look)
 {
     return look->sent_segments - look->data_segments;
+}
+
+/* From outside: did this end's data come about one round trip after a delayed ACK of this end? Then
+ * the peer may have held it until that ACK came. What this end sends itself may have caused the
+ * data, too. */
+static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
+{
+    const struct ns_look *last = &judge->last;
+    struct ns_verdict *verdict = &judge->verdict;
+    bool came = look->received > last->received, sent = look->sent > last->sent;
+    if (sent && !came)
+        judge->lone_low = 0;
+    else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
+             look->at - judge->came_at >= (uint64_t)DELAYED_LEAST_MS * MS) {
+        judge->lone_low = last->at;
+        judge->lone_high = look->at;
+    }
+    if (!came)
+        return;
+    if (judge->lone_low > 0) {
+        uint64_t high = look->at - judge->lone_low;
+        uint64_t low = last->at > judge->lone_high ? last->at - judge->lone_high : 0;
+        uint64_t trip = (uint64_t)verdict->rtt_us * US;
+        /* On its way, or at a busy end, it may be late. */
+        bool fits = high >= trip && low <= trip + trip / 2 + 2 * judge->tick_ns;
+        verdict->lone_acks++;
+        verdict->gaps += fits;
+        verdict->gaps_ns += fits ? look->at - judge->came_at : 0;
+    }
+    judge->lone_low = 0;
+    judge->came_at = last->at;
 }
 
 /* From outside: how long nothing was sent or received, and why. */
@@ -266,26 +295,18 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
         bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
-        /* The peer held this data until this end's ACK came, or sent it at this moment by chance.
-         */
-        if (judge->state == FREE && answered && pure_acks(look) != judge->stuck_acks &&
-            is_like_delayed_ack(length)) {
-            judge->verdict.gaps++;
-            judge->verdict.gaps_ns += length;
-        }
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
             if (answered && judge->spoke)
                 ns_verdict_wait(&judge->verdict, length, false);
         }
         judge->stuck_at = look->at;
-        judge->stuck_acks = pure_acks(look);
         judge->stuck = NS_DELAY_PEER;
     }
-    if (judge->verdict.looks <= 1) {
+    if (judge->verdict.looks <= 1)
         judge->stuck_at = look->at;
-        judge->stuck_acks = pure_acks(look);
-    }
+    else
+        watch_ack(judge, look);
     if (answered && judge->spoke)
         judge->verdict.requests++;
     if (answered)
@@ -377,7 +398,7 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
     /* A new connection: no hold continues across it. */
     if (starts_over(judge, look)) {
         judge->state = FREE;
-        judge->wait.at = 0;
+        judge->wait.at = judge->came_at = judge->lone_low = 0;
         judge->spoke = false;
         judge->first_segments = look->sent_segments - (uint32_t)judge->verdict.segments;
         judge->last = *look;

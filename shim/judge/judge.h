@@ -24,10 +24,12 @@ struct ns_judge {
     uint64_t released_low, released_high; /* the bytes were sent between these times */
     uint64_t unanswered_at;               /* until then no answer had come; 0: not sampled */
     uint64_t stuck_at;                    /* from outside: since then nothing was sent or came */
-    int64_t ahead;                        /* acked - sent: acked counts the SYN */
+    uint64_t came_at;                     /* the last data came after this time */
+    uint64_t lone_low, lone_high; /* then a delayed ACK left, between these times; 0: none */
+    int64_t ahead;                /* acked - sent: acked counts the SYN */
     struct ns_weigh weigh;
-    uint32_t seen;                       /* samples with the hold */
-    uint32_t first_segments, stuck_acks; /* stuck_acks: pure ACKs sent until stuck_at */
+    uint32_t seen; /* samples with the hold */
+    uint32_t first_segments;
     uint8_t state, stuck;
     bool spoke, answered_early;
 };

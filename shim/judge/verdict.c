@@ -32,8 +32,9 @@ static const double concentrated = 0.8;
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
-/* By chance data may come this often as late as if the peer had waited for a delayed ACK. */
-enum { GAPS_LEAST = 3 };
+/* By chance data may come this often, and for less than this part of the delayed ACKs, as if the
+ * peer had waited for the ACK. */
+enum { GAPS_LEAST = 3, GAPS_PART = 4 };
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 {
@@ -69,12 +70,15 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
                       uint64_t tick_ns)
 {
     const struct ns_hold *proof = &verdict->proof;
-    bool better = hold->certain != proof->certain ? hold->certain : hold->slack < proof->slack;
+    verdict->most_ns += hold->cost;
+    double mean = (double)verdict->most_ns / (double)(verdict->stalls + verdict->maybe + 1);
+    bool better = hold->certain != proof->certain
+                      ? hold->certain
+                      : fabs((double)hold->cost - mean) < fabs((double)proof->cost - mean);
     if (proof->end == 0 || better)
         verdict->proof = *hold;
     if (verdict->slack_ns < hold->slack)
         verdict->slack_ns = hold->slack;
-    verdict->most_ns += hold->cost;
     verdict->answered_ns += since;
     if (!hold->certain) {
         verdict->maybe++;
@@ -233,8 +237,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     else if (verdict->unprovable > 0)
         verdict->doubt = NS_DOUBT_NO_WINDOW;
     else if (verdict->maybe > 0)
-        verdict->doubt = NS_DOUBT_ANSWERS;
-    else if (verdict->gaps >= GAPS_LEAST)
+        verdict->doubt = verdict->early * 2 >= verdict->maybe ? NS_DOUBT_EARLIER : NS_DOUBT_ANSWERS;
+    else if (verdict->gaps >= GAPS_LEAST && verdict->gaps * GAPS_PART >= verdict->lone_acks)
         verdict->doubt = NS_DOUBT_PEER;
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
@@ -311,7 +315,7 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
     /* The bytes were held, but no answer waited for them. */
     ns_verdict_doubt(verdict);
     verdict->late += verdict->maybe;
-    verdict->maybe = verdict->most_ns = 0;
+    verdict->maybe = verdict->early = verdict->most_ns = 0;
     ns_verdict_grade(verdict);
     return false;
 }

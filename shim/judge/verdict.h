@@ -37,7 +37,8 @@ enum ns_doubt {
     NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
     NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
-    NS_DOUBT_PEER,    /* data came as late as if the peer had waited for this end's delayed ACK */
+    NS_DOUBT_EARLIER, /* the same, and answers to earlier bytes came meanwhile */
+    NS_DOUBT_PEER,    /* data came as if the peer had waited for this end's delayed ACK */
 };
 
 /* A hold, from the sample that first saw it to its release. */
@@ -63,8 +64,8 @@ struct ns_verdict {
     uint64_t stalls;        /* certain holds */
     uint64_t late_acks;     /* stalls longer than a round trip: the peer's ACK was late */
     uint64_t maybe;         /* holds whose answer came later than the release explains */
+    uint64_t early;         /* those of them during which answers to earlier bytes came */
     uint64_t late;          /* holds for which nobody waited */
-    uint64_t early;         /* those of them whose answer came before the release */
     uint64_t unprovable;    /* holds for whose proof the kernel reported too little */
     uint64_t answered_ns;   /* from release to answer, of stalls and maybe */
     uint64_t held_waits_ns; /* length of waits with a hold */
@@ -75,7 +76,8 @@ struct ns_verdict {
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
     uint64_t receiving;     /* answers that this end's delayed ACK seems to have delayed */
     uint64_t receiving_ns;  /* upper bound: what these cost */
-    uint64_t gaps;          /* from outside: data that came just after a delayed ACK of this end */
+    uint64_t lone_acks;     /* from outside: data before which a delayed ACK of this end left */
+    uint64_t gaps;          /* those that came about one round trip after it */
     uint64_t gaps_ns;       /* how long after earlier data */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments; /* sent meanwhile */
@@ -86,7 +88,7 @@ struct ns_verdict {
     bool asks;            /* seen from inside, and not a server, which waits for requests */
     uint32_t rtt_us;      /* smallest known; 0: unknown */
     uint32_t slack_ns;    /* largest slack of a hold */
-    struct ns_hold proof; /* the stall (or maybe) whose times are known best; end 0: none */
+    struct ns_hold proof; /* a stall (or maybe) of about their mean length; end 0: none */
     /* Waits that took 2^n to 2^(n+1) microseconds: all, and those with a hold. */
     uint32_t waits[NS_VERDICT_BUCKETS], held_waits[NS_VERDICT_BUCKETS];
 };

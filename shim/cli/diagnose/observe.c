@@ -124,6 +124,22 @@ static bool sees_less(const struct ns_row *inside, const struct ns_row *row)
     return row->verdict.stalls > 2 * (inside->verdict.stalls + inside->verdict.maybe) + 1;
 }
 
+/* Only from outside is it seen when this end's ACKs leave. */
+static void take_gaps(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        for (size_t j = 0; j < diagnosis->n_rows; j++) {
+            struct ns_verdict *verdict = &diagnosis->rows[i].verdict;
+            const struct ns_verdict *outside = &diagnosis->rows[j].verdict;
+            if (!describes(&diagnosis->rows[i], &diagnosis->rows[j]))
+                continue;
+            verdict->lone_acks += outside->lone_acks;
+            verdict->gaps += outside->gaps;
+            verdict->gaps_ns += outside->gaps_ns;
+            ns_verdict_grade(verdict);
+        }
+}
+
 /* Of two rows about the same connections, one from inside and one from outside, the more exact one
  * stays. */
 static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
@@ -168,6 +184,7 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
         NOTE("%zu records could not be read", n_broken);
+    take_gaps(diagnosis);
     ns_diagnosis_drop(diagnosis, is_less_exact);
     examine_unrecorded(diagnosis);
 }

@@ -94,6 +94,13 @@ void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, cons
         ns_words_add(text, "; %s%s", before, ns_diagnosis_delay(row, most));
 }
 
+/* An experiment needs a program that this command has started and observes. */
+static void add_experiment(char *text, const struct ns_row *row, const char *what)
+{
+    if (row->source == NS_SOURCE_INSIDE && row->process->trial.what == NS_EXPERIMENT_NONE)
+        ns_words_add(text, "; --experiment %s can decide", what);
+}
+
 const char *ns_diagnosis_doubt(const struct ns_row *row)
 {
     static const char *const doubts[] = {
@@ -107,16 +114,25 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
     };
     static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
-    if (verdict->doubt != NS_DOUBT_PEER)
-        snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
-    else
+    bool is_held = verdict->doubt == NS_DOUBT_ANSWERS || verdict->doubt == NS_DOUBT_EARLIER;
+    if (verdict->doubt == NS_DOUBT_PEER)
         snprintf(text, sizeof text,
-                 "%" PRIu64 " times data of %s came %.0f ms after earlier data, when a delayed ACK "
-                 "of %s had left; this view cannot tell whether the peer was held until then",
-                 verdict->gaps, ns_words_address(&row->remote),
-                 mean_ms(verdict->gaps_ns, verdict->gaps), row->process->name);
-    if (verdict->doubt == NS_DOUBT_ANSWERS && row->process->trial.what == NS_EXPERIMENT_NONE)
-        ns_words_add(text, "; --experiment push can decide");
+                 "%" PRIu64
+                 " times data of %s came about one round trip after a delayed ACK of %s, "
+                 "%.0f ms after earlier data; only the peer's end shows whether it was held until "
+                 "that ACK came",
+                 verdict->gaps, ns_words_address(&row->remote), row->process->name,
+                 mean_ms(verdict->gaps_ns, verdict->gaps));
+    else if (verdict->doubt == NS_DOUBT_EARLIER)
+        snprintf(text, sizeof text,
+                 "bytes were held %" PRIu64 " times, %.1f ms each, while answers to earlier bytes "
+                 "came; nothing shows whether the program waited for answers to the held bytes, "
+                 "too",
+                 verdict->maybe, mean_ms(verdict->most_ns, verdict->maybe));
+    else
+        snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
+    if (is_held)
+        add_experiment(text, row, "push");
     return text;
 }
 
@@ -156,9 +172,7 @@ static void add_likely(char *text, const struct ns_row *row)
                      "timer fired, so the peer probably waited for the ACK; a peer whose own timer "
                      "follows the same ticks looks the same",
                      verdict->receiving);
-    if (row->process->trial.what == NS_EXPERIMENT_NONE)
-        ns_words_add(text, "; --experiment %s can decide",
-                     verdict->receiving ? "acknowledge" : "push");
+    add_experiment(text, row, verdict->receiving ? "acknowledge" : "push");
 }
 
 static void add_trial(char *text, const struct ns_trial *trial)
