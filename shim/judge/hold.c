@@ -62,7 +62,12 @@ enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *be
         return NS_DELAY_LOSS;
     if (look->unsent == 0)
         return NS_DELAY_PEER;
-    if ((look->flags & NS_LOOK_CORK) || (look->unacked == 0 && look->unsent < look->mss))
+    if (look->flags & NS_LOOK_CORK)
         return NS_DELAY_CORK;
-    return NS_DELAY_PACING;
+    if (look->unacked > 0 || look->unsent >= look->mss)
+        return NS_DELAY_PACING;
+    /* Nothing is in flight. A single sample may show bytes that are just about to be sent. */
+    bool stays = before && before->sent == look->sent && before->unsent == look->unsent &&
+                 before->unacked == 0;
+    return stays && !(look->flags & NS_LOOK_KNOWS_OPTIONS) ? NS_DELAY_CORK : NS_DELAY_PEER;
 }

@@ -182,8 +182,9 @@ static bool is_proven(struct ns_judge *judge, const struct ns_look *look, uint64
     if (ns_hold_is_paced(held, length))
         return blame(judge, look, NS_DELAY_PACING, length);
     /* Without an ACK, a timer of the kernel or the program itself may have sent the bytes. */
-    bool own = look->flags & NS_LOOK_NODELAY || !(look->flags & NS_LOOK_KNOWS_OPTIONS);
-    if (!judge->hold.by_ack && own)
+    if (!judge->hold.by_ack && !(look->flags & NS_LOOK_KNOWS_OPTIONS))
+        return false;
+    if (!judge->hold.by_ack && look->flags & NS_LOOK_NODELAY)
         return blame(judge, look, NS_DELAY_CORK, length);
     return true;
 }
@@ -194,17 +195,19 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
     uint64_t low = held->at > judge->hold.begin ? held->at : judge->hold.begin;
     uint64_t sent_at = ago(look, look->since_sent_ms), end = low + (look->at - low) / 2;
     uint64_t slack = (look->at - low) / 2;
+    bool is_last = look->sent == end_of(held); /* otherwise sent_at is that of later bytes */
     judge->state = FREE;
     if (look->sent == held->sent) /* nothing was sent: something else holds it now */
         return false;
-    if (look->sent == end_of(held)) {
+    if (is_last) {
         end = sent_at < low ? low : sent_at;
         slack = least(judge->tick_ns, look->at - low);
     }
     uint64_t length = end - judge->hold.begin;
     length -= least(length, judge->busy_ns);
     uint64_t acked_at = ago(look, look->since_ack_ms);
-    judge->hold.by_ack = look->acked > held->acked && acked_at + judge->tick_ns >= sent_at;
+    judge->hold.by_ack =
+        look->acked > held->acked && (!is_last || acked_at + judge->tick_ns >= sent_at);
     judge->hold.look = *held;
     if (!is_proven(judge, look, length))
         return false;
@@ -264,6 +267,7 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
     const struct ns_look *last = &judge->last;
     struct ns_verdict *verdict = &judge->verdict;
     bool came = look->received > last->received, sent = look->sent > last->sent;
+    uint64_t arrived = ago(look, look->since_received_ms); /* exact to a tick */
     if (sent && !came)
         judge->lone_low = 0;
     else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
@@ -271,9 +275,9 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
         judge->lone_low = last->at;
         judge->lone_high = look->at;
     }
-    if (!came)
-        return;
-    if (judge->lone_low > 0) {
+    if (came)
+        judge->gap_ns = 0;
+    if (came && judge->lone_low > 0) {
         uint64_t high = look->at - judge->lone_low;
         uint64_t low = last->at > judge->lone_high ? last->at - judge->lone_high : 0;
         uint64_t trip = (uint64_t)verdict->rtt_us * US;
@@ -282,9 +286,18 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
         verdict->lone_acks++;
         verdict->gaps += fits;
         verdict->gaps_ns += fits ? look->at - judge->came_at : 0;
+        judge->gap_ns = fits ? arrived - judge->arrived_at : 0;
     }
-    judge->lone_low = 0;
-    judge->came_at = last->at;
+    if (came) {
+        judge->lone_low = 0;
+        judge->came_at = last->at;
+        judge->arrived_at = arrived;
+    }
+    if (sent && judge->gap_ns > 0) {
+        ns_verdict_answer(verdict, judge->gap_ns,
+                          (double)look->since_received_ms - (double)look->since_sent_ms);
+        judge->gap_ns = 0;
+    }
 }
 
 /* From outside: how long nothing was sent or received, and why. */

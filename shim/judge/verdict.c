@@ -10,10 +10,14 @@ enum { US = 1000, MS = 1000000 };
 /* By chance an answer follows a release closely now and then. With fewer stalls than this part of
  * the possible ones, all of them may be chance. */
 enum { CHANCE = 8 };
+/* See answers_follow. In ms: a tick is 4, and the gap is exact to two. */
+enum { ANSWERS_LEAST = 8, GAP_VARIES = 3 * 3, LAG_VARIES = 4 };
 /* Arrivals within the tick; fewer say nothing. Measured at 250 ticks a second, their concentration
  * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
  * arrival, softirqs and the program take no longer than this. */
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
+/* A hold that is longer than a round trip by this had a late ACK. */
+enum { LATE_ACK_LEAST_MS = 5 };
 /* Twice the kernel's TCP_DELACK_MIN; its adaptive delay seldom exceeds this. */
 enum { LATE_ACK_MOST_MS = 80 };
 /* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
@@ -199,9 +203,14 @@ static bool is_coincidence(const struct ns_verdict *verdict)
  * the first write on. */
 static bool follows_release(const struct ns_verdict *verdict)
 {
-    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 || is_coincidence(verdict))
+    /* From outside, a wait without a hold may be one whose hold was not sampled. */
+    uint64_t holds_seen = verdict->maybe + verdict->stalls;
+    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 ||
+        is_coincidence(verdict) ||
+        (verdict->calls == 0 &&
+         (verdict->free < FREE_LEAST || verdict->free * FREE_PART < holds_seen)))
         return false;
-    double holds = (double)(verdict->maybe + verdict->stalls);
+    double holds = (double)holds_seen;
     double answered = (double)verdict->answered_ns / holds;
     double whole = answered + (double)verdict->most_ns / holds;
     double free = (double)verdict->free_ns / (double)verdict->free;
@@ -278,6 +287,8 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->doubt = one->doubt;
     sum->asks |= one->asks;
     add_counts(sum, one);
+    for (size_t i = 0; i < sizeof sum->answers / sizeof(double); i++)
+        (&sum->answers.n)[i] += (&one->answers.n)[i];
     ns_verdict_grade(sum);
 }
 
@@ -288,6 +299,49 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
     if (trial->p < NS_P_SIGNIFICANT)
         return trial->done_ms < trial->left_ms ? NS_EFFECT_FASTER : NS_EFFECT_SLOWER;
     return trial->done_ms > trial->left_ms * NO_GAIN ? NS_EFFECT_NO_GAIN : NS_EFFECT_CHANCE;
+}
+
+void ns_verdict_answer(struct ns_verdict *verdict, uint64_t gap_ns, double lag_ms)
+{
+    double gap_ms = (double)gap_ns / MS;
+    struct ns_answers *answers = &verdict->answers;
+    answers->n++;
+    answers->gap += gap_ms;
+    answers->gap2 += gap_ms * gap_ms;
+    answers->lag += lag_ms;
+    answers->lag2 += lag_ms * lag_ms;
+}
+
+static double variance(double n, double sum, double squares)
+{
+    return squares / n - sum / n * (sum / n);
+}
+
+/* An answer that waits for the held bytes comes a fixed time after them. One that only depends on
+ * the first bytes comes a fixed time after these, so that the lag varies as the gap does. Where the
+ * gap hardly varies, the two look the same. */
+static bool answers_follow(const struct ns_answers *answers)
+{
+    double gap = variance(answers->n, answers->gap, answers->gap2);
+    double lag = variance(answers->n, answers->lag, answers->lag2);
+    return answers->n >= ANSWERS_LEAST && gap >= GAP_VARIES && lag * LAG_VARIES <= gap;
+}
+
+void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
+{
+    uint64_t sure = verdict->maybe - verdict->early;
+    if (verdict->early > 0 || sure == 0 || other->answers.n * 2 < (double)sure ||
+        !answers_follow(&other->answers))
+        return;
+    verdict->stalls += sure;
+    verdict->maybe = 0;
+    verdict->certain_ns = verdict->most_ns;
+    verdict->proof.certain = true;
+    verdict->shortest_ns = verdict->longest_ns = 0;
+    if (verdict->certain_ns / verdict->stalls >
+        ns_verdict_trip(verdict) + (uint64_t)LATE_ACK_LEAST_MS * MS)
+        verdict->late_acks = verdict->stalls;
+    ns_verdict_grade(verdict);
 }
 
 void ns_verdict_clear_receiving(struct ns_verdict *verdict)

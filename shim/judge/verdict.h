@@ -82,6 +82,10 @@ struct ns_verdict {
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments; /* sent meanwhile */
     uint64_t calls;    /* writes and reads of the program; from outside 0 */
+    /* From outside, of the gaps whose data was answered: sums in ms, see ns_verdict_answer. */
+    struct ns_answers {
+        double n, gap, gap2, lag, lag2;
+    } answers;
     /* The extremes: */
     uint64_t watched_ns;              /* from the first sample to the last */
     uint64_t shortest_ns, longest_ns; /* of the stalls */
@@ -124,6 +128,10 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
 /* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
 void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 
+/* The other end was watched as well: if its answers follow the arrival of the held bytes, the
+ * possible stalls of this end are certain. */
+void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other);
+
 /* Everything that the reports say about a verdict. */
 struct ns_conclusion {
     bool stalls;      /* proven or likely */
@@ -145,6 +153,10 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
 
 /* Count a wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);
+
+/* Count an answer of this end to data that may have been held by the peer: how long the data came
+ * after earlier data, and how long after it the answer left. */
+void ns_verdict_answer(struct ns_verdict *verdict, uint64_t gap_ns, double lag_ms);
 
 /* Count another delay. One of the peer that is no longer than a round trip is the wire's. */
 void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns);

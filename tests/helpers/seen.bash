@@ -151,12 +151,13 @@ seen_run() {
 
 # seen_watch VIEW: runs the pair with a diagnose for each end.
 seen_watch() {
-    local view=$1 words=() before_server before_client
+    local view=$1 words=() apart=() before_server before_client
     T+=/$view
     mkdir -p "$T"
     [[ $view == inside ]] || words=(--outside)
-    before_server=("$NS" diagnose "${words[@]}" --json "$T/server.json" --)
-    before_client=("$NS" diagnose "${words[@]}" --fail-on likely --json "$T/client.json" --)
+    [[ " ${row[flags]-} " != *' apart '* ]] || apart=(unshare --pid --fork --kill-child --mount-proc)
+    before_server=("${apart[@]}" "$NS" diagnose "${words[@]}" --json "$T/server.json" --)
+    before_client=("${apart[@]}" "$NS" diagnose "${words[@]}" --fail-on likely --json "$T/client.json" --)
     trap ns_teardown EXIT
     seen_run "$view" watched
 }

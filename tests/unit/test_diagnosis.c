@@ -304,8 +304,8 @@ CHECK(check_no_stall)
         {{.grade = NS_GRADE_LATE, .late = 3},
          "no stall: bytes were held 3 times, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
-        {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS},
-         "--experiment push can decide"},
+        {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_EARLIER, .maybe = 4, .most_ns = 80 * MS},
+         "cannot tell: bytes were held 4 times, 20.0 ms each, while answers to earlier bytes came"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -360,21 +360,25 @@ CHECK(check_early)
     OK(sum.grade == NS_GRADE_PROVEN, "from inside, early answers do not count");
 }
 
-/* From outside: five times data of the peer ms milliseconds after earlier data, with a pure ACK in
- * between. */
-static struct ns_verdict gaps(uint64_t ms, bool acks)
+/* From outside: five times data of the peer, a pure ACK ack_ms later, and more data after_ms after
+ * that. The path's round trip is known. */
+static struct ns_verdict gaps(uint32_t rtt_ms, uint64_t ack_ms, uint64_t after_ms, bool answers)
 {
     struct talk talk;
     talk_begin(&talk);
+    talk.now.min_rtt_us = rtt_ms * US;
     talk_look(&talk, NS_LOOK_SAMPLE, 0);
     for (int i = 0; i < 5; i++) {
-        talk_pass(&talk, 2 * MS);
         talk_receive(&talk, HEAD);
-        talk_look(&talk, NS_LOOK_SAMPLE, 0);
-        talk_pass(&talk, ms * MS);
-        talk.now.sent_segments += acks;
-        talk_receive(&talk, TAIL);
-        talk_look(&talk, NS_LOOK_SAMPLE, 0);
+        for (uint64_t ms = 0; ms <= ack_ms + after_ms; ms += 2) {
+            talk.now.sent_segments += ack_ms > 0 && ms == ack_ms;
+            if (answers && ms == ack_ms + 4)
+                talk_send(&talk, ANSWER);
+            if (ms == ack_ms + after_ms)
+                talk_receive(&talk, TAIL);
+            talk_pass(&talk, 2 * MS);
+            talk_look(&talk, NS_LOOK_SAMPLE, 0);
+        }
     }
     return talk_verdict(&talk);
 }
@@ -382,44 +386,78 @@ static struct ns_verdict gaps(uint64_t ms, bool acks)
 CHECK(check_gaps)
 {
     static const struct {
-        uint64_t ms;
-        bool acks;
-        bool open;
+        uint32_t rtt_ms;
+        uint64_t ack_ms, after_ms;
+        bool answers, open;
         const char *what;
     } rows[] = {
-        {42, true, true, "as late as a delayed ACK of ours: it may have been held"},
-        {42, false, false, "as late, without such an ACK"},
-        {28, true, false, "sooner"},
-        {60, true, false, "later"},
-        {178, true, false, "later"},
-        {200, true, true, "as late as the longest delayed ACK"},
-        {232, true, false, "later than any delayed ACK"},
+        {1, 40, 0, false, true, "with a delayed ACK of ours: it may have been held"},
+        {1, 0, 42, false, false, "without such an ACK"},
+        {1, 28, 0, false, false, "with an ACK that was not delayed"},
+        {1, 40, 40, false, false, "long after the ACK"},
+        {1, 200, 0, false, true, "with the longest delayed ACK"},
+        {20, 40, 20, false, true, "a round trip after the ACK"},
+        {20, 40, 28, false, true, "a round trip after the ACK, on a path that is sometimes slower"},
+        {20, 40, 4, false, false, "sooner than a round trip after the ACK"},
+        {20, 40, 60, false, false, "later than a round trip after the ACK"},
+        {20, 40, 24, true, false, "a round trip after the ACK, but also after an answer of ours"},
+        {80, 60, 80, false, true, "a round trip of 80 ms after the ACK"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct ns_verdict verdict = gaps(rows[i].ms, rows[i].acks);
-        OK(verdict.gaps == (rows[i].open ? 5 : 0) &&
-               verdict.gaps_ns == verdict.gaps * rows[i].ms * MS &&
+        struct ns_verdict verdict =
+            gaps(rows[i].rtt_ms, rows[i].ack_ms, rows[i].after_ms, rows[i].answers);
+        OK((verdict.gaps >= 4) == rows[i].open && (verdict.gaps == 0) == !rows[i].open &&
                rows[i].open ==
                    (verdict.grade == NS_GRADE_CANNOT_TELL && verdict.doubt == NS_DOUBT_PEER),
-           "data after %d ms: %s", (int)rows[i].ms, rows[i].what);
+           "data with a round trip of %u ms: %s", rows[i].rtt_ms, rows[i].what);
+    }
+}
+
+/* The other end answers `lags` ms after the held bytes have come, or that long after the first. */
+CHECK(check_confirm)
+{
+    static const struct {
+        int varies, lags;
+        bool follows, certain;
+        const char *what;
+    } rows[] = {
+        {20, 1, true, true, "answers that follow the held bytes prove the stalls"},
+        {20, 30, true, true, "also if the other end works for a while"},
+        {20, 90, false, false, "answers that follow the first bytes prove nothing"},
+        {1, 1, true, false, "nor does a path on which the two look the same"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ns_verdict other = {0}, verdict = {.maybe = 10, .most_ns = 600ull * MS};
+        for (int n = 0; n < 10; n++) {
+            int gap = 60 + n % 3 * rows[i].varies / 2;
+            ns_verdict_answer(&other, (uint64_t)gap * MS,
+                              rows[i].follows ? rows[i].lags : rows[i].lags - gap);
+        }
+        ns_verdict_confirm(&verdict, &other);
+        OK((verdict.stalls == 10 && verdict.grade == NS_GRADE_PROVEN) == rows[i].certain, "%s",
+           rows[i].what);
     }
 }
 
 CHECK(check_best_proof)
 {
     struct ns_verdict verdict = {0};
-    const struct ns_hold
-        vague = {.begin = 1, .end = 44 * MS, .cost = 43 * MS, .slack = 30 * MS, .certain = true},
-        clear = {.begin = 2, .end = 44 * MS, .cost = 42 * MS, .slack = 1 * MS, .certain = true},
-        doubted = {.begin = 3, .end = 44 * MS, .slack = 0};
-    ns_verdict_stall(&verdict, &vague, 0, TICK);
-    OK(verdict.shortest_ns == 43 * MS && verdict.longest_ns == 43 * MS,
+    const struct ns_hold brief = {.begin = 1, .end = 44 * MS, .cost = 8 * MS, .certain = true},
+                         usual = {.begin = 2,
+                                  .end = 44 * MS,
+                                  .cost = 42 * MS,
+                                  .slack = 1 * MS,
+                                  .certain = true},
+                         doubted = {.begin = 3, .end = 44 * MS, .cost = 42 * MS};
+    ns_verdict_stall(&verdict, &brief, 0, TICK);
+    OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 8 * MS,
        "a single stall is the shortest and the longest");
-    ns_verdict_stall(&verdict, &clear, 0, TICK);
+    for (int i = 0; i < 3; i++)
+        ns_verdict_stall(&verdict, &usual, 0, TICK);
     ns_verdict_stall(&verdict, &doubted, 0, TICK);
-    OK(verdict.shortest_ns == 42 * MS && verdict.longest_ns == 43 * MS,
+    OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 42 * MS && verdict.stalls == 4,
        "only certain stalls have a length");
-    OK(verdict.proof.begin == 2, "the proof is the stall with the most exact times");
+    OK(verdict.proof.begin == 2, "the proof is a stall of the usual length");
 }
 
 CHECK(check_sum)

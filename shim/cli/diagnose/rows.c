@@ -239,6 +239,9 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
             }
         if (receives && seen && !held && answers)
             ns_verdict_clear_receiving(&row->verdict);
+        const struct ns_row *other = other_end(diagnosis, row);
+        if (other)
+            ns_verdict_confirm(&row->verdict, &other->verdict);
     }
 }
 
