@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
+#include "process/proc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static const struct {
     [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
+    [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
     [NS_CURE_DENIED] = {"denied", "permission denied; root is needed, or CAP_SYS_PTRACE"},
     [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };

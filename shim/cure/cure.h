@@ -73,6 +73,7 @@ enum ns_cure_result {
     NS_CURE_UNCHANGED, /* it has the options already; undo: somebody has changed it since */
     NS_CURE_NO_RULE,
     NS_CURE_HAS_LIBRARY,
+    NS_CURE_STUCK, /* the process is stuck in the kernel */
     NS_CURE_DENIED,
     NS_CURE_FAILED,
     NS_CURE_RESULTS
@@ -94,6 +95,7 @@ struct ns_cure_process {
     uint64_t started;
     char name[64];
     bool has_library; /* the library works there */
+    bool is_stuck;    /* in the kernel, so that nothing else is known */
     struct ns_ruleset *rules;
     struct ns_cure_process *next;
 };

@@ -7,6 +7,7 @@
 #include "process/loaded.h"
 #include "process/proc.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,12 +41,18 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
 {
     struct ns_cure_process *process = calloc(1, sizeof *process);
     struct ns_proc proc;
-    if (!process || ns_proc_open(place->pid, &proc) != 0) {
+    int error = process ? ns_proc_open(place->pid, &proc) : -ENOMEM;
+    if (error && error != -ETIMEDOUT) {
         free(process);
         return NULL;
     }
     process->pid = place->pid;
     process->started = place->started;
+    process->is_stuck = error != 0;
+    if (error) {
+        snprintf(process->name, sizeof process->name, "%s", proc.name);
+        return process;
+    }
     ns_proc_look(&proc); /* without the right to do so, patterns do not match */
     ns_proc_name(&proc, process->name, sizeof process->name);
     process->has_library = ns_loaded_works(&proc);

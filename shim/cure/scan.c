@@ -276,6 +276,8 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
 {
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     int fd, result;
+    if (process->is_stuck)
+        return NS_CURE_STUCK;
     if (process->has_library && !cure->undo)
         return NS_CURE_HAS_LIBRARY;
     if (cure->undo ? !record_of(cure, socket, NULL) : !rule)

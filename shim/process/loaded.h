@@ -15,6 +15,7 @@
 enum ns_shim {
     NS_SHIM_UNKNOWN, /* it cannot be read, or the status section is invalid */
     NS_SHIM_DENIED,  /* this user may not read it */
+    NS_SHIM_STUCK,   /* the process is stuck in the kernel */
     NS_SHIM_NO,
     NS_SHIM_UNNAMED,  /* memory cannot be read, and no library has its name */
     NS_SHIM_STARTING, /* its start-up has not ended */

@@ -12,18 +12,22 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 /* The start is known to a clock tick, and a file's time to a jiffy. */
 #define START_SLACK 0.03
+
+enum { ANSWER_MS = 1000 };
 
 int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
 {
@@ -63,6 +67,43 @@ FILE *ns_proc_stream(const struct ns_proc *proc, const char *name)
     return stream;
 }
 
+/* In a child: read what needs the lock of the process's memory, its program's file and its root. A
+ * process that is stuck in the kernel may keep that lock, and a file system without its server
+ * never answers. Neither can be waited for with a time limit, nor interrupted except by SIGKILL. */
+static void read_everything(int dir)
+{
+    static const char *const names[] = {"cmdline", "exe"};
+    char bytes[64];
+    struct stat st;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int fd = openat(dir, names[i], O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && read(fd, bytes, sizeof bytes) >= 0)
+            close(fd);
+    }
+    fstatat(dir, "root", &st, 0);
+    _exit(0);
+}
+
+static bool is_stuck(const struct ns_proc *proc)
+{
+    int ends[2];
+    if (proc->is_kernel_thread || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    pid_t child = fork();
+    if (child == 0)
+        read_everything(proc->dir);
+    close(ends[1]);
+    /* The child's end closes the pipe. */
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    bool stuck = child > 0 && poll(&end, 1, ANSWER_MS) == 0;
+    close(ends[0]);
+    if (stuck)
+        kill(child, SIGKILL);
+    if (child > 0) /* one that even SIGKILL does not end is not waited for */
+        waitpid(child, NULL, stuck ? WNOHANG : 0);
+    return stuck;
+}
+
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
@@ -89,6 +130,10 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     if (ns_state_read(proc->dir, "stat", &state) == 0) {
         proc->is_kernel_thread = state.is_kernel_thread;
         proc->start = state.start;
+    }
+    if (is_stuck(proc)) {
+        ns_proc_close(proc);
+        return -ETIMEDOUT;
     }
     return 0;
 }

@@ -33,7 +33,11 @@ struct ns_proc {
  * -ENOENT if it shows none. */
 int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context);
 
-/* Open the directory and read status. */
+/* Open the directory and read status. -ETIMEDOUT: the process is stuck in the kernel, so that other
+ * reads would not return; proc has what status says, and is not open. */
+#define NS_PROC_STUCK                                                                              \
+    "it is stuck in the kernel, perhaps on a file system that does not answer, and was not "       \
+    "examined"
 int ns_proc_open(pid_t pid, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);
 

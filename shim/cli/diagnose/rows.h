@@ -31,6 +31,7 @@ struct ns_row_process {
     size_t words_size;
     char unit[128]; /* the systemd service that it belongs to; "": none */
     bool in_container;
+    bool is_stuck; /* in the kernel, so that nothing else is known */
     bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
     struct ns_trial trial; /* of --experiment */

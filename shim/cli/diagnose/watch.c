@@ -73,10 +73,14 @@ static void take_group(const struct ns_proc *proc, struct ns_row_process *proces
 }
 
 /* Fill in what /proc shows. Fields that cannot be read stay unchanged. */
-static void look_at(struct ns_row_process *process)
+static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *process)
 {
     struct ns_proc proc;
-    if (ns_proc_open(process->pid, &proc) != 0)
+    int error = ns_proc_open(process->pid, &proc);
+    process->is_stuck = error == -ETIMEDOUT;
+    if (process->is_stuck)
+        ns_diagnosis_note(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, proc.name);
+    if (error)
         return;
     process->has_other_number = ns_proc_has_other_number(&proc);
     if (ns_proc_look(&proc) == 0) {
@@ -101,8 +105,8 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
         ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
     if (!process)
         return NULL;
-    if (!process->exe[0])
-        look_at(process);
+    if (!process->exe[0] && !process->is_stuck)
+        look_at(session->diagnosis, process);
     if (!process->name[0]) /* it may have ended already */
         snprintf(process->name, sizeof process->name, "%s",
                  watched->pid == 0  ? "another user's process"

@@ -139,6 +139,8 @@ int ns_doctor_process(pid_t pid)
     } else if (is_denied(error)) {
         SAY("process %d: permission denied: %s", pid, denied_text());
         status = NS_EXIT_DENIED;
+    } else if (error == -ETIMEDOUT) {
+        SAY("process %d: " NS_PROC_STUCK, pid);
     } else if (error == -ESRCH) {
         SAY("there is no process %d, or it has ended", pid);
     } else {
@@ -153,6 +155,7 @@ struct census {
     unsigned works, lacks, unknown, starting; /* in the table */
     unsigned others;                          /* without TCP sockets and without the shim */
     unsigned denied;                          /* could not be read */
+    unsigned stuck;                           /* in the kernel */
 };
 
 /* The column SHIM. */
@@ -242,7 +245,10 @@ static bool visit(void *context, pid_t pid)
     if (pid == getpid())
         return true;
     int error = ns_examine(&examination, pid, false);
-    if (error && error != -ESRCH)
+    if (error == -ETIMEDOUT)
+        FACT("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
+    census->stuck += error == -ETIMEDOUT;
+    if (error && error != -ESRCH && error != -ETIMEDOUT)
         census->denied++;
     else if (error || examination.proc.is_kernel_thread)
         ;
@@ -270,6 +276,7 @@ static void print_counts(const struct census *census)
     cJSON_AddNumberToObject(counts, "starting", census->starting);
     cJSON_AddNumberToObject(counts, "others", census->others);
     cJSON_AddNumberToObject(counts, "denied", census->denied);
+    cJSON_AddNumberToObject(counts, "stuck", census->stuck);
 }
 
 static int conclude(const struct census *census)

@@ -7,6 +7,7 @@
 #include "cli/diagnose/rows.h"
 #include "process/proc.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,13 @@ static void look_at(struct ns_top_process *process, uint64_t now)
 {
     static struct ns_loaded loaded;
     struct ns_proc proc;
-    bool opened = ns_proc_open(process->pid, &proc) == 0;
+    int error = ns_proc_open(process->pid, &proc);
+    bool opened = error == 0;
     process->looked = now;
+    if (error == -ETIMEDOUT) {
+        process->shim = NS_SHIM_STUCK;
+        snprintf(process->name, sizeof process->name, "%s", proc.name);
+    }
     if (opened && (process->started == 0 || proc.start == process->started)) {
         process->shim = NS_SHIM_DENIED;
         if (ns_proc_look(&proc) == 0) {
@@ -177,7 +183,8 @@ static void look_again(struct ns_top *top, uint64_t now)
     unsigned looked = 0;
     for (size_t i = 0; i < top->n_rows && looked < LOOK_AGAIN_MOST; i++) {
         struct ns_top_process *process = &top->rows[i]->process;
-        if (process->looked + (uint64_t)LOOK_AGAIN_S * SECOND >= now)
+        if (process->shim == NS_SHIM_STUCK ||
+            process->looked + (uint64_t)LOOK_AGAIN_S * SECOND >= now)
             continue;
         look_at(process, now);
         looked++;

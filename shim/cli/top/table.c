@@ -49,10 +49,10 @@ static void print_summary(FILE *out, const struct ns_top *top)
 }
 
 static const char *const shims[] = {
-    [NS_SHIM_UNKNOWN] = "?",         [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
-    [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting", [NS_SHIM_OFF] = "off",
-    [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled", [NS_SHIM_READY] = "works",
-    [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+    [NS_SHIM_UNKNOWN] = "?",   [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+    [NS_SHIM_STUCK] = "stuck", [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting",
+    [NS_SHIM_OFF] = "off",     [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled",
+    [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
 };
 
 /* The peer, as the last column shows it: valid until the next call. */

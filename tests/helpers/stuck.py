@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+# A process that is stuck in the kernel with the lock of its memory held: it unmaps a changed page of a file on a FUSE file
+# system that does not answer any more. Usage, as root in a mount namespace of its own: stuck.py DIRECTORY. It prints "stuck PID".
+import ctypes
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+INIT, LOOKUP, GETATTR, OPEN, READ, FORGET, INTERRUPT = 26, 1, 3, 14, 15, 2, 36
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+def attributes(inode):
+    return struct.pack("<QQQQQQIIIIIIIIII", inode, 4096, 8, 0, 0, 0, 0, 0, 0, 0o040755 if inode == 1 else 0o100666, 1, 0, 0, 0, 4096, 0)
+
+
+def serve(device, dead):
+    answers = {
+        INIT: struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 12, 12, 1 << 17, 1, 32, 0, 0),
+        LOOKUP: struct.pack("<QQQQII", 2, 0, 0, 0, 0, 0) + attributes(2),
+        OPEN: struct.pack("<QII", 1, 0, 0),
+        READ: b"x" * 4096,
+    }
+    while True:
+        request = os.read(device, 1 << 20)
+        _, what, unique, node = struct.unpack_from("<IIQQ", request)
+        if what in (FORGET, INTERRUPT) or os.path.exists(dead):
+            continue
+        answer = struct.pack("<QII", 0, 0, 0) + attributes(node) if what == GETATTR else answers.get(what)
+        os.write(device, struct.pack("<IiQ", 16 + len(answer or b""), 0 if answer is not None else -38, unique) + (answer or b""))
+
+
+def become_stuck(directory, dead):
+    file = os.open(directory + "/file", os.O_RDWR)
+    page = libc.mmap(None, 4096, 3, 1, file, 0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    ends = [socket.create_connection(listener.getsockname()), listener.accept()[0]]
+    ctypes.memset(page, 65, 1)
+    open(dead, "w").close()
+
+    def call(after, function, *arguments):
+        time.sleep(after)
+        function(*arguments)
+
+    # A thread that waits for the lock, to write, makes all readers wait.
+    for words in ((0.2, libc.munmap, page, 4096), (0.4, libc.mmap, None, 4096, 3, 0x22, -1, 0)):
+        threading.Thread(target=call, args=words, daemon=True).start()
+    time.sleep(0.6)
+    print("stuck", os.getpid(), flush=True)
+    time.sleep(60)
+    return ends
+
+
+def main(directory):
+    dead = directory + ".dead"
+    device = os.open("/dev/fuse", os.O_RDWR)
+    if libc.mount(b"stuck", directory.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device):
+        sys.exit("mount: " + os.strerror(ctypes.get_errno()))
+    child = os.fork()
+    if child == 0:
+        os.close(device)
+        become_stuck(directory, dead)
+        os._exit(0)
+    serve(device, dead) # its end ends the file system, and with it the child's wait
+
+
+main(*sys.argv[1:])
