@@ -94,6 +94,7 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->longest_ns = hold->cost;
     verdict->stalls++;
     verdict->certain_ns += hold->cost;
+    verdict->prompt_ns += since;
     if (hold->cost > ns_verdict_trip(verdict) + tick_ns)
         verdict->late_acks++;
 }
@@ -166,7 +167,7 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
 {
     verdict->maybe += verdict->stalls;
     verdict->stalls = verdict->late_acks = 0;
-    verdict->certain_ns = verdict->shortest_ns = verdict->longest_ns = 0;
+    verdict->certain_ns = verdict->prompt_ns = verdict->shortest_ns = verdict->longest_ns = 0;
     verdict->proof.certain = false;
 }
 
@@ -336,6 +337,7 @@ void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *oth
     verdict->stalls += sure;
     verdict->maybe = 0;
     verdict->certain_ns = verdict->most_ns;
+    verdict->prompt_ns = verdict->answered_ns;
     verdict->proof.certain = true;
     verdict->shortest_ns = verdict->longest_ns = 0;
     if (verdict->certain_ns / verdict->stalls >

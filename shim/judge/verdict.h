@@ -68,6 +68,7 @@ struct ns_verdict {
     uint64_t late;          /* holds for which nobody waited */
     uint64_t unprovable;    /* holds for whose proof the kernel reported too little */
     uint64_t answered_ns;   /* from release to answer, of stalls and maybe */
+    uint64_t prompt_ns;     /* of the stalls alone */
     uint64_t held_waits_ns; /* length of waits with a hold */
     uint64_t free;          /* waits for answers without a hold */
     uint64_t free_ns;       /* length of these */

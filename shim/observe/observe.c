@@ -178,8 +178,10 @@ static bool before(struct ns_observed *conn)
     bool held = unsent && !is_piece_of_stream(conn, unsent);
     struct ns_look sample;
     bool samples = (held || flags & READ) && take(fd, conn, NS_LOOK_WAIT, &sample);
-    if (flags & WROTE)
+    if (flags & WROTE) {
         note_writes(conn, slot);
+        NS_PUT(conn, waited_at, now());
+    }
     if (samples) {
         ns_experiment(fd, flags & READ, &sample);
         put(conn, &sample);
@@ -194,7 +196,6 @@ static bool before(struct ns_observed *conn)
         NS_PUT(conn, wait_began, stream || unsent ? 0 : at);
         NS_PUT(slot, last, at);
     }
-    NS_PUT(conn, n_writes, 0);
     uint8_t stays = flags & (ASKED | MEASURED | MORE);
     if (samples)
         flags = stays | HELD | WAITING;
@@ -360,6 +361,10 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
         count_late(fd, conn, slot);
     NS_ADD(slot->writes, 1);
     uint32_t n = NS_GET(conn, n_writes);
+    /* A wait that was over at once was for room, and the request goes on. */
+    if (NS_GET(conn, waited_at) && mine.woke_at - NS_GET(conn, waited_at) >= SAME_NS)
+        n = 0;
+    NS_PUT(conn, waited_at, 0);
     if (n < NS_RECORD_SIZES)
         NS_PUT(conn, sizes[n], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
     NS_PUT(conn, n_writes, n + 1);
@@ -407,6 +412,7 @@ void ns_observe_read(int fd, struct ns_observed *conn)
         count_late(fd, conn, slot);
     NS_PUT(conn, wait_began, 0);
     NS_PUT(conn, unanswered, 0);
+    NS_PUT(conn, n_writes, 0);
     NS_PUT(conn, read_at, at);
     NS_PUT(slot, last, at);
     if (flags & (WAITING | AWAITED))

@@ -302,6 +302,7 @@ static void begin(struct recorder *of, struct ns_observed *conn, const struct ne
     NS_PUT(conn, sampled_at, 0);
     NS_PUT(conn, mss, 0);
     NS_PUT(conn, unanswered, 0);
+    NS_PUT(conn, waited_at, 0);
     NS_PUT(conn, n_writes, 0);
     atomic_store(&conn->cookie, one->cookie);
 }

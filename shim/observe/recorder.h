@@ -31,7 +31,8 @@ struct ns_observed {
     _Atomic uint64_t held_at;    /* when the unsent bytes were sampled first */
     _Atomic uint32_t mss;        /* of the last sample; 0: none yet */
     _Atomic uint32_t unanswered; /* samples before a wait since data was read last */
-    _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait */
+    _Atomic uint64_t waited_at;  /* the last wait after a write */
+    _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES]; /* since the last wait of some length */
 };
 
 /* Start-up: the directory for records, as ns_record_file_open takes it, and the experiment.

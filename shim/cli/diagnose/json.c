@@ -128,9 +128,11 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     add_number(object, "connections", row->connections);
     cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
+    cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
+    ns_output_text(object, "mixed", ns_diagnosis_mixed(row));
     add_delays(object, row);
     add_cures(object, row);
     add_waits(object, &row->verdict);

@@ -202,6 +202,22 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
     }
 }
 
+/* Where the other end of a connection can be seen. */
+static void print_elsewhere(FILE *stream, const struct ns_row *row)
+{
+    struct ns_address host = row->remote;
+    bool is_here =
+        host.known && (IN6_IS_ADDR_LOOPBACK(&host.addr) ||
+                       (IN6_IS_ADDR_V4MAPPED(&host.addr) && host.addr.s6_addr[12] == 127) ||
+                       memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0);
+    host.port = 0;
+    fputs("nagleshim diagnose --all --for 10  # as root", stream);
+    if (is_here)
+        fputs("; the peer is a process of this host", stream);
+    else
+        fprintf(stream, ", on the host of %s", ns_words_address(&host));
+}
+
 static void print_next(FILE *stream, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
@@ -210,11 +226,8 @@ static void print_next(FILE *stream, const struct ns_report *report)
         if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].is_held)
             open = &diagnosis->rows[i];
     if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
-        struct ns_address host = open ? open->remote : (struct ns_address){0};
-        host.port = 0;
         if (open)
-            fprintf(stream, "nagleshim diagnose --all --for 10  # as root, on the host of %s",
-                    ns_words_address(&host));
+            print_elsewhere(stream, open);
         return;
     }
     struct target target = target_of(first);

@@ -335,6 +335,26 @@ static void find_cures(struct ns_row *row)
                        : 2;
 }
 
+/* Both ends were watched: they have the same stalls. The view from inside misses none. */
+static void share_figures(struct ns_row *row, struct ns_row *holder)
+{
+    const struct ns_verdict *seen = &row->verdict;
+    struct ns_conclusion *conclusion = &holder->conclusion;
+    holder->misses = holder->source == NS_SOURCE_OUTSIDE;
+    if (row->source == NS_SOURCE_INSIDE && holder->misses &&
+        seen->receiving >= conclusion->stalled) {
+        conclusion->stalled = seen->receiving;
+        conclusion->lost_ms = (double)seen->receiving_ns / 1e6;
+        holder->verdict.requests = seen->requests;
+        holder->misses = false;
+    }
+    row->misses = holder->misses;
+    if (row->conclusion.stalls) {
+        row->conclusion.stalled = conclusion->stalled;
+        row->conclusion.lost_ms = conclusion->lost_ms;
+    }
+}
+
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
@@ -350,6 +370,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         struct ns_row *row = &diagnosis->rows[i];
         row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
         row->other = other_end(diagnosis, row);
+        row->misses = row->source == NS_SOURCE_OUTSIDE;
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
@@ -357,12 +378,20 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
                        !row->is_cured &&
                        !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);
+        if (row->is_held)
+            share_figures(row, &diagnosis->rows[other - diagnosis->rows]);
+    }
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *other = row->other;
         find_cures(row);
         row->is_repeated =
             row->conclusion.stalls && other && other < row && other->conclusion.stalls;
         /* If the other end holds the bytes, its row has this loss already. */
-        if (row->conclusion.holds || !other || !other->conclusion.stalls ||
-            !other->conclusion.holds)
+        row->counts =
+            row->conclusion.stalls && (row->conclusion.holds || !other ||
+                                       !other->conclusion.stalls || !other->conclusion.holds);
+        if (row->counts)
             diagnosis->lost_ms += row->conclusion.lost_ms;
         if (diagnosis->grade < NS_GRADE_LIKELY && is_open(row))
             diagnosis->grade = NS_GRADE_CANNOT_TELL;

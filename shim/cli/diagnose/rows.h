@@ -68,6 +68,8 @@ struct ns_row {
     struct ns_conclusion conclusion;
     const struct ns_row *other; /* the row of the other end, or NULL */
     bool is_repeated;           /* it stalls, and so does its other end, an earlier row */
+    bool misses;                /* some requests may not have been seen */
+    bool counts;                /* its loss is not that of an earlier row */
     bool is_held;               /* the other end stalls and holds what this one waits for */
     struct ns_cure cures[2];    /* of "this end" first */
     unsigned n_cures;

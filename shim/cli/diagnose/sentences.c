@@ -155,6 +155,28 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     return text;
 }
 
+const char *ns_words_bound(const struct ns_row *row)
+{
+    if (row->conclusion.certain)
+        return row->misses ? "at least " : "";
+    return row->misses ? "perhaps " : "at most ";
+}
+
+const char *ns_diagnosis_mixed(const struct ns_row *row)
+{
+    static char text[NS_WORDS_MOST];
+    const struct ns_verdict *verdict = &row->verdict;
+    uint64_t held = verdict->most_ns - verdict->certain_ns,
+             answered = verdict->answered_ns - verdict->prompt_ns;
+    if (!row->conclusion.certain || verdict->maybe == 0 || verdict->early > 0)
+        return NULL;
+    snprintf(text, sizeof text,
+             "%" PRIu64 " request%s took %.0f ms%s: up to %.0f ms held, the rest the peer",
+             verdict->maybe, ns_plural(verdict->maybe), mean_ms(held + answered, verdict->maybe),
+             verdict->maybe == 1 ? "" : " each", mean_ms(held, verdict->maybe));
+    return text;
+}
+
 static void add_likely(char *text, const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
@@ -277,7 +299,7 @@ static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
                      stalled, row->process->name,
                      row->is_cured ? "waited" : "seems to have waited");
     } else {
-        if (row->source == NS_SOURCE_OUTSIDE)
+        if (row->misses)
             ns_words_add(text, "at least %" PRIu64, stalled);
         else
             ns_words_add(text, "%" PRIu64 " of %" PRIu64, stalled,
@@ -292,8 +314,7 @@ static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
     if (others)
         ns_words_add(text, "; %zu more row%s too", others, others == 1 ? " stalls" : "s stall");
     /* Several connections may have lost it at the same time. */
-    ns_words_add(text, "; %s%.0f ms were lost%s in %.*f s",
-                 row->conclusion.certain ? "" : "at most ", diagnosis->lost_ms,
+    ns_words_add(text, "; %s%.0f ms were lost%s in %.*f s", ns_words_bound(row), diagnosis->lost_ms,
                  diagnosis->lost_ms > watched ? " by all connections together" : "",
                  watched < 10000 ? 2 : 0, watched / 1e3);
 }

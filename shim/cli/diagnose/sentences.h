@@ -26,6 +26,13 @@ const char *ns_diagnosis_experiment(const struct ns_row_process *process);
 /* A cure: what it does, what it gains, and whether it is possible. */
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
 
+/* Before a loss: "", "at least ", "at most " ... */
+const char *ns_words_bound(const struct ns_row *row);
+
+/* Beside certain stalls, requests that were held and then took longer than the release explains:
+ * "20 requests took 145 ms each: up to 45 ms held, the rest the peer". NULL: there are none. */
+const char *ns_diagnosis_mixed(const struct ns_row *row);
+
 /* "the peer took long to answer, 3 times, 20.1 ms each" */
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 

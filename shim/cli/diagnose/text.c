@@ -75,19 +75,15 @@ static void print_cost(const struct ns_row *row, int width)
     double waited = (double)verdict->waited_ns / MS;
     char text[NS_WORDS_MOST];
     snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
-             row->source == NS_SOURCE_OUTSIDE ? "at least " : "", verdict->requests,
-             ns_plural(verdict->requests), conclusion->stalled);
+             row->misses ? "at least " : "", verdict->requests, ns_plural(verdict->requests),
+             conclusion->stalled);
     if (conclusion->holds && verdict->longest_ns)
         ns_words_add(text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
                      (double)verdict->longest_ns / MS);
-    ns_words_add(text, "; %s%.0f ms lost", conclusion->certain ? "" : "at most ",
-                 conclusion->lost_ms);
+    ns_words_add(text, "; %s%.0f ms lost", ns_words_bound(row), conclusion->lost_ms);
     if (waited >= conclusion->lost_ms && waited > 0)
         ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
                      100 * conclusion->lost_ms / waited);
-    if (conclusion->certain && verdict->maybe)
-        ns_words_add(text, ", and at most %.0f ms more",
-                     (double)(verdict->most_ns - verdict->certain_ns) / MS);
     print_wrapped("cost", text, width);
 }
 
@@ -102,6 +98,9 @@ static void print_full(const struct ns_row *row, int width)
         print_wrapped("pattern", row->pattern, width);
     print_wrapped(verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason", ns_diagnosis_proof(row),
                   width);
+    const char *mixed = ns_diagnosis_mixed(row);
+    if (mixed)
+        print_wrapped("also slow", mixed, width);
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
             print_wrapped("also slow", ns_diagnosis_delay(row, delay), width);
