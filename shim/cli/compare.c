@@ -76,13 +76,15 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
 /* Prepare the environment of the runs with the library. */
 static bool take_environment(struct comparison *comparison)
 {
+    static struct ns_reach reach;
     char path[PATH_MAX];
+    ns_reach_inspect(comparison->program[0], &reach);
     if (comparison->policy &&
         (!ns_environment_policy_file("compare", comparison->policy, path) ||
          asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (ns_preload_take("compare", path))
-        comparison->preload = ns_preload_variable(path);
+        comparison->preload = ns_preload_variable(path, reach.file);
     return comparison->preload != NULL;
 }
 

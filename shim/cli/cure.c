@@ -148,32 +148,50 @@ static void add_row(const struct ns_cure_row *row)
     cJSON_AddNumberToObject(entry, "delayed_ack", row->delack);
 }
 
-static void print_limits(const struct ns_cure *cure)
+static void print_limits(const struct ns_cure *cure, unsigned listeners)
 {
-    ns_output_line("Bursts are not joined: a program that streams small writes sends more segments "
-                   "than before.");
-    if (cure->least_delack > 0)
-        ns_output_line("Where these processes read, the delayed ACK still takes up to %d ms; only "
-                       "the library sends it before the wait.",
-                       cure->least_delack / 1000);
-    else
-        ns_output_line("This kernel has no TCP_DELACK_MAX_US (Linux 6.17): delayed ACKs stay as "
-                       "they are.");
+    if (cure->is_first) {
+        ns_output_line("Bursts are not joined: a program that streams small writes sends more "
+                       "segments than before.");
+        if (cure->least_delack > 0)
+            ns_output_line("Where these processes read, the delayed ACK still takes up to %d ms; "
+                           "only the library sends it before the wait.",
+                           cure->least_delack / 1000);
+        else
+            ns_output_line("This kernel has no TCP_DELACK_MAX_US (Linux 6.17): delayed ACKs stay "
+                           "as they are.");
+    }
     if (!cure->follow)
-        ns_output_line("Connections accepted by these listeners inherit the options. For those "
-                       "that a client opens later, add --follow.");
+        ns_output_line("%sFor connections that are opened later, add --follow.",
+                       listeners ? "Connections accepted by these listeners inherit the options. "
+                                 : "");
     if (!cure->dry_run && !cure->unkept)
         ns_output_line("To restore the options: nagleshim cure --undo");
+}
+
+/* Nothing was found: why? */
+static void say_none(const struct ns_cure *cure)
+{
+    char port[24] = "";
+    if (cure->port)
+        snprintf(port, sizeof port, " with port %u", cure->port);
+    if (ns_cure_has_unowned(cure))
+        SAY("no TCP socket%s of a process that this user may examine was found; there are others, "
+            "for which root is needed",
+            port);
+    else
+        SAY("no TCP socket%s was found", port);
 }
 
 /* Returns the exit status. */
 static int report(const struct ns_cure *cure)
 {
-    unsigned total[NS_CURE_RESULTS] = {0}, all = 0;
+    unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
     ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
+        listeners += cure->rows[i].listeners;
         for (int result = 0; result < NS_CURE_RESULTS; result++) {
             total[result] += cure->rows[i].results[result];
             all += cure->rows[i].results[result];
@@ -185,16 +203,19 @@ static int report(const struct ns_cure *cure)
     if (cure->undo && total[NS_CURE_CHANGED] == 0)
         SAY("no socket was restored");
     else if (all == 0)
-        SAY("no TCP socket was found%s",
-            cure->owners.denied ? "; some processes may be examined by root only" : "");
+        say_none(cure);
     if (total[NS_CURE_CHANGED] > 0 && !cure->undo)
-        print_limits(cure);
+        print_limits(cure, listeners);
+    if (cure->undo && cure->n_kept > 0)
+        ns_output_line("%zu other socket%s that 'nagleshim cure' has changed stay%s as they are; "
+                       "'nagleshim cure --undo' restores all",
+                       cure->n_kept, ns_plural(cure->n_kept), cure->n_kept == 1 ? "s" : "");
     if (total[NS_CURE_FAILED] > 0)
         SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
             ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
     if (total[NS_CURE_FAILED] > 0)
         return NS_EXIT_ERROR;
-    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && cure->owners.denied);
+    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
     return denied && total[NS_CURE_CHANGED] == 0 ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 

@@ -105,12 +105,12 @@ static bool put_policy(const struct run_options *options)
     return true;
 }
 
-static bool put_library(void)
+static bool put_library(const char *program)
 {
     char path[PATH_MAX];
     if (!ns_preload_take("run", path))
         return false;
-    char *variable = ns_preload_variable(path); /* stays in the environment */
+    char *variable = ns_preload_variable(path, program); /* stays in the environment */
     return variable && putenv(variable) == 0;
 }
 
@@ -201,12 +201,12 @@ int ns_run_main(int argc, char **argv)
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
     leave_observation();
-    if (!put_policy(&options) || !put_library() ||
-        (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
-        return NS_EXIT_RUN_FAILED;
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
+    if (!put_policy(&options) || !put_library(subject.reach.file) ||
+        (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
+        return NS_EXIT_RUN_FAILED;
     ns_environment_judge("run");
     if (ns_environment_off(off, sizeof off))
         SAY("warning: %s", off);

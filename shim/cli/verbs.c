@@ -108,6 +108,39 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     return value;
 }
 
+/* Can one of two words become the other by one change: a letter more, less, or another one, or two
+ * letters exchanged? */
+static bool is_close(const char *one, const char *other)
+{
+    while (*one && *one == *other) {
+        one++;
+        other++;
+    }
+    return strcmp(one, other) != 0 &&
+           ((*one && strcmp(one + 1, other) == 0) || (*other && strcmp(one, other + 1) == 0) ||
+            (*one && *other && strcmp(one + 1, other + 1) == 0) ||
+            (*one && *other && one[0] == other[1] && one[1] == other[0] &&
+             strcmp(one + 2, other + 2) == 0));
+}
+
+const char *ns_verbs_close(const char *word)
+{
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        if (is_close(word, verb->word))
+            return verb->word;
+    return NULL;
+}
+
+/* The option of the verb that was probably meant, or NULL. */
+static const char *close_option(const char *verb, const char *word)
+{
+    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
+        if (strcmp(row->verb, verb) == 0 && strncmp(word, "--", 2) == 0 &&
+            is_close(word + 2, row->name))
+            return row->name;
+    return NULL;
+}
+
 /* Says why getopt_long refused an option; result is what it returned. */
 static void say_option(const char *command, char *const *argv, int result)
 {
@@ -119,6 +152,9 @@ static void say_option(const char *command, char *const *argv, int result)
         ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
     else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
+    else if (close_option(command, option))
+        ns_say(command, "unknown option '%s'; did you mean --%s?", option,
+               close_option(command, option));
     else
         ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }

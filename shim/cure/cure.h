@@ -132,6 +132,8 @@ struct ns_cure {
     int directory;        /* of the state file, locked; or -errno */
     int error;            /* the last one that prevented a change */
     int unkept;           /* -errno: a change is not in the state file */
+    bool is_first;        /* no change was kept before this run */
+    size_t n_kept;        /* undo: records of sockets that exist and were not restored */
     bool has_old_records; /* they could not be removed from the state file */
     uint64_t opened;      /* connections before the last list */
     struct ns_cure_row *rows;
@@ -145,6 +147,9 @@ int ns_cure_begin(struct ns_cure *cure);
  * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot
  * be listed. */
 int ns_cure_scan(struct ns_cure *cure);
+
+/* Were there sockets, of --port if that was given, whose process could not be examined? */
+bool ns_cure_has_unowned(const struct ns_cure *cure);
 
 /* Find new processes and namespaces, and whether an exec has loaded the library. 0 or -errno. */
 int ns_cure_refresh(struct ns_cure *cure);

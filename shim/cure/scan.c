@@ -326,6 +326,11 @@ static bool has_new(const struct ns_cure *cure)
     return false;
 }
 
+bool ns_cure_has_unowned(const struct ns_cure *cure)
+{
+    return cure->owners.denied > 0 && (!cure->port || has_new(cure));
+}
+
 /* May the socket of a record still exist? A namespace without processes has none. */
 static bool may_exist(struct ns_cure *cure, const struct ns_cure_record *record)
 {
@@ -349,8 +354,11 @@ static int clean_state(struct ns_cure *cure)
         error = ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
     }
     for (size_t i = 0; i < cure->n_records && !error; i++)
-        if (may_exist(cure, &cure->records[i]))
+        if (may_exist(cure, &cure->records[i])) {
+            cure->n_kept +=
+                slot_of(cure->sockets, cure->room, cure->records[i].cookie)->cookie != 0;
             cure->records[kept++] = cure->records[i];
+        }
     cure->n_records = kept;
     cure->n_added = 0;
     return error ? error : ns_cure_state_write(cure->directory, cure->records, kept);
@@ -388,10 +396,11 @@ int ns_cure_scan(struct ns_cure *cure)
     const bool writes = !cure->dry_run;
     int error = 0;
     cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
-    if (cure->undo)
+    if (cure->undo || !cure->records)
         error = cure->directory < 0
-                    ? cure->directory
+                    ? (cure->undo ? cure->directory : 0)
                     : ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
+    cure->is_first |= !cure->undo && cure->n_records == 0 && cure->n_rows == 0;
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++)
         error = scan(cure);
     if (!error && writes && cure->directory >= 0 &&

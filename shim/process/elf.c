@@ -80,37 +80,67 @@ bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
     return good;
 }
 
-/* The section of dynamic symbols, with the names that it links to. */
-static bool find_symbols(int fd, ElfW(Shdr) * symbols, ElfW(Shdr) * names)
+/* The section of this type, with the names that it links to. */
+static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr) * names)
 {
     ElfW(Ehdr) header;
-    if (!read_at(fd, &header, sizeof header, 0))
+    if (fd < 0 || !read_at(fd, &header, sizeof header, 0))
         return false;
     for (unsigned i = 0; i < header.e_shnum; i++)
-        if (read_at(fd, symbols, sizeof *symbols, header.e_shoff + (uint64_t)i * sizeof *symbols) &&
-            symbols->sh_type == SHT_DYNSYM)
+        if (read_at(fd, section, sizeof *section, header.e_shoff + (uint64_t)i * sizeof *section) &&
+            section->sh_type == type)
             return read_at(fd, names, sizeof *names,
-                           header.e_shoff + (uint64_t)symbols->sh_link * sizeof *names);
+                           header.e_shoff + (uint64_t)section->sh_link * sizeof *names);
     return false;
 }
 
-bool ns_elf_path_makes_sockets(const char *path)
+unsigned ns_elf_path_imports(const char *path)
 {
-    static const char calls[][8] = {"socket", "connect", "accept", "accept4"};
+    static const struct {
+        char name[12];
+        unsigned what;
+    } calls[] = {{"socket", NS_ELF_SOCKETS},     {"connect", NS_ELF_SOCKETS},
+                 {"accept", NS_ELF_SOCKETS},     {"accept4", NS_ELF_SOCKETS},
+                 {"dlopen", NS_ELF_OTHERS},      {"execve", NS_ELF_OTHERS},
+                 {"execv", NS_ELF_OTHERS},       {"execvp", NS_ELF_OTHERS},
+                 {"posix_spawn", NS_ELF_OTHERS}, {"system", NS_ELF_OTHERS}};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Shdr) symbols, names;
-    bool known = fd >= 0 && find_symbols(fd, &symbols, &names), found = !known;
+    bool known = find_section(fd, SHT_DYNSYM, &symbols, &names);
     uint64_t n = known ? symbols.sh_size / sizeof(ElfW(Sym)) : 0;
-    for (uint64_t i = 0; i < n && !found; i++) {
+    unsigned found = known ? 0 : NS_ELF_SOCKETS;
+    for (uint64_t i = 0; i < n && !(found & NS_ELF_SOCKETS); i++) {
         ElfW(Sym) symbol;
-        char name[sizeof calls[0]] = "";
+        char name[sizeof calls[0].name] = "";
         if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
             break;
         if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 ||
             !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
             continue;
         for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
-            found |= strncmp(name, calls[j], sizeof name) == 0;
+            found |= strncmp(name, calls[j].name, sizeof name) == 0 ? calls[j].what : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),
+                       char *name, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ElfW(Shdr) section, names;
+    ElfW(Dyn) entry;
+    bool found = false;
+    uint64_t n =
+        find_section(fd, SHT_DYNAMIC, &section, &names) ? section.sh_size / sizeof entry : 0;
+    for (uint64_t i = 0; i < n && !found; i++) {
+        if (!read_at(fd, &entry, sizeof entry, section.sh_offset + i * sizeof entry) ||
+            entry.d_tag != DT_NEEDED)
+            continue;
+        ssize_t length = pread(fd, name, size - 1, (off_t)(names.sh_offset + entry.d_un.d_val));
+        name[length > 0 ? length : 0] = '\0';
+        found = is_meant(name, strlen(name));
     }
     if (fd >= 0)
         close(fd);

@@ -140,6 +140,7 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     struct search search = {.proc = proc, .loaded = loaded};
     *loaded = (struct ns_loaded){.shim = NS_SHIM_NO};
     int error = ns_proc_each_mapping(proc, visit_mapping, &search);
+    error = error < 0 ? error : 0;
     if (error || loaded->error) {
         loaded->error = error ? error : loaded->error;
         loaded->shim = is_denied(loaded->error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;

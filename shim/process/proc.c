@@ -218,9 +218,10 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
     FILE *maps = ns_proc_stream(proc, "maps");
     char *line = NULL;
     size_t room = 0;
+    int stopped = 0;
     if (!maps)
         return errno == ENOENT ? -ESRCH : -errno;
-    while (getline(&line, &room, maps) > 0) {
+    while (!stopped && getline(&line, &room, maps) > 0) {
         struct ns_mapping mapping = {0};
         uint64_t inode = 0;
         char permissions[8] = "";
@@ -232,12 +233,11 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
         mapping.writable = permissions[1] == 'w';
         mapping.has_file = inode != 0;
         mapping.path = path > 0 ? line + path : "";
-        if (!visit(context, &mapping))
-            break;
+        stopped = !visit(context, &mapping);
     }
     free(line);
     fclose(maps);
-    return 0;
+    return stopped;
 }
 
 /* How many bytes were read, or -errno. Fewer than size if unmapped memory follows. */

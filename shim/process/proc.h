@@ -58,7 +58,7 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 /* Open a file of the directory for reading; NULL and errno. */
 FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
 
-/* Calls visit for each line of maps, until it returns false. */
+/* Calls visit for each line of maps, until it returns false: 1; 0 if it never did. */
 struct ns_mapping {
     uint64_t start, end, offset;
     bool writable, has_file;

@@ -71,6 +71,7 @@ static void add_cures(cJSON *row_object, const struct ns_row *row)
         cJSON *entry = add_object(list);
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
+        ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);

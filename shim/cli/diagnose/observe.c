@@ -4,7 +4,6 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/program/environment.h"
-#include "process/elf.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 #include "judge/record.h"
@@ -86,7 +85,7 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
         snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
                  what ? what : "");
-        observation->environment[0] = ns_preload_variable(library);
+        observation->environment[0] = ns_preload_variable(library, reach.file);
         observation->environment[1] = record;
         observation->environment[2] = experiment;
     }
@@ -153,20 +152,14 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
     return false;
 }
 
-/* Processes that a preload reaches, but whose connections are in no record. One that does not
- * import libc's functions for sockets makes its own system calls. */
+/* Processes that a preload reaches, but whose connections are in no record. */
 static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 {
     const struct ns_row_process *first = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
-        struct ns_row_process *process = row->process;
-        if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !process->curable.yes)
-            continue;
-        if (!process->in_container && !ns_elf_path_makes_sockets(process->exe))
-            process->curable = (struct ns_curable){
-                .reason = "makes system calls without libc, which the library does not see"};
-        else if (!first)
+        const struct ns_row_process *process = row->process;
+        if (!first && row->source == NS_SOURCE_OUTSIDE && !row->is_peer && process->curable.yes)
             first = process;
     }
     if (first)

@@ -135,7 +135,8 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
     for (size_t i = 0; ok && i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         struct target target = target_of(row);
-        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row))
+        if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
+            !(target.process && target.process->has_shim))
             ok = add_rule(rules, &target);
     }
     if (ok && cJSON_GetArraySize(rules) > 0)
@@ -260,10 +261,12 @@ static void print_now(FILE *stream, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *row = diagnosis->n_rows ? diagnosis->rows : NULL;
-    /* TCP_NODELAY helps only at the end that holds the bytes. */
-    if (row && row->conclusion.stalls && !row->conclusion.holds)
+    /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
+     * it, the limit of delayed ACKs does. */
+    if (row && row->conclusion.stalls && !row->conclusion.holds && row->other)
         row = row->other;
-    if (!row || !row->conclusion.stalls || !row->conclusion.holds || row->process->has_shim ||
+    if (!row || !row->conclusion.stalls ||
+        (!row->conclusion.holds && !row->process->curable.reason[0]) || row->process->has_shim ||
         row->process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
         (kill(row->process->pid, 0) != 0 && errno == ESRCH))

@@ -141,17 +141,26 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     static char text[NS_WORDS_MOST];
     const struct ns_cure *cure = &row->cures[number];
     const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
-    snprintf(text, sizeof text, "%s", cure->end);
-    if (number == 1 && at)
-        ns_words_add(text, " (%s)", at->name);
-    ns_words_add(text, ": %s; a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->does,
-                 cure->from_ms,
+    const struct ns_row *other = row->cures[!number].at;
+    bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
+    snprintf(text, sizeof text, "%s", at ? "in " : "at the other end");
+    if (at)
+        ns_words_add(text, is_named_alike ? "%s[%d]" : "%s", at->name, at->pid);
+    ns_words_add(text, ": %s; ", cure->does);
+    if (at && at->has_shim) {
+        ns_words_add(text,
+                     "the library is loaded there already; 'nagleshim doctor --pid %d' shows "
+                     "what it does",
+                     at->pid);
+        return text;
+    }
+    ns_words_add(text, "a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->from_ms,
                  cure->measured            ? ""
                  : row->conclusion.certain ? "about "
                                            : "at best ",
                  fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
     if (at && at->curable.reason[0])
-        ns_words_add(text, "; but no preload reaches it: %s", at->curable.reason);
+        ns_words_add(text, "; but no preload reaches it: it %s", at->curable.reason);
     return text;
 }
 

@@ -104,9 +104,6 @@ static void print_full(const struct ns_row *row, int width)
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
         if (verdict->delays[delay] && (double)verdict->delays_ns[delay] >= DELAY_MS * MS)
             print_wrapped("also slow", ns_diagnosis_delay(row, delay), width);
-    if (row->process->has_shim)
-        print_wrapped("library",
-                      "it is loaded in this process; 'nagleshim doctor' shows what it does", width);
     for (unsigned i = 0; i < row->n_cures; i++)
         print_wrapped(i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
 }

@@ -47,9 +47,10 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     const char *reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
     if (!reason && proc->secure)
         reason = ns_reach_reason(NS_REACH_SET_ID);
+    if (!reason)
+        reason = ns_reach_running(proc);
     curable->yes = !reason;
-    snprintf(curable->reason, sizeof curable->reason, "%s%s", reason ? "it " : "",
-             reason ? reason : "");
+    snprintf(curable->reason, sizeof curable->reason, "%s", reason ? reason : "");
 }
 
 /* The control group names the unit or the container of a process. */

@@ -103,20 +103,18 @@ static void judge_disabled(struct ns_examination *examination)
         ADD(DISABLED, "the shim is disabled: %s", reason);
 }
 
-static bool is_not_liburing(void *found, const struct ns_mapping *mapping)
+static bool is_not_liburing(void *context, const struct ns_mapping *mapping)
 {
-    *(bool *)found = mapping->has_file && strstr(mapping->path, "/liburing");
-    return !*(bool *)found;
+    (void)context;
+    return !mapping->has_file || !strstr(mapping->path, "/liburing");
 }
 
 /* Does the shim see what the process does with its sockets? */
 static void judge_sockets(struct ns_examination *examination, bool has_ring)
 {
-    bool liburing = false;
     const struct ns_loaded *loaded = &examination->loaded;
     take_rules(examination);
-    if (has_ring && ns_proc_each_mapping(&examination->proc, is_not_liburing, &liburing) == 0 &&
-        !liburing)
+    if (has_ring && ns_proc_each_mapping(&examination->proc, is_not_liburing, NULL) == 0)
         ADD(RING, "it has an io_uring and no shared liburing: of what goes through the ring, the "
                   "shim sees at most that there is one (see nagleshim(7))");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
@@ -158,8 +156,18 @@ static bool judge_program(struct ns_examination *examination)
     };
     enum ns_reach_verdict verdict = ns_reach_judge_elf(examination->proc.exe, &examination->elf);
     const char *reason = examination->has_elf ? ns_reach_reason(verdict) : NULL;
-    if (reason)
-        ns_findings_add(&examination->findings, ids[verdict], "it %s", reason);
+    enum ns_finding_id id = ids[verdict];
+    if (!reason && examination->sockets > 0) {
+        reason = ns_reach_running(&examination->proc);
+        id = NS_FINDING_OWN_CALLS;
+    }
+    if (reason && examination->sockets > 0)
+        ns_findings_add(&examination->findings, id,
+                        "it %s; 'nagleshim cure --pid %d' changes its sockets, and the library may "
+                        "work at the other end",
+                        reason, examination->proc.process);
+    else if (reason)
+        ns_findings_add(&examination->findings, id, "it %s", reason);
     return reason != NULL;
 }
 

@@ -23,7 +23,7 @@
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
 
 static struct ns_findings findings;
-static bool makes_sockets = true; /* by libc's functions, as far as can be seen */
+static unsigned imports = NS_ELF_SOCKETS; /* as far as can be seen */
 
 /* NS_EXIT_YES if there is a program to judge. */
 static int find_program(const char *word, const struct ns_reach *reach)
@@ -65,17 +65,15 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }
 
-/* Does the program, or a library that it loads at its start, call libc for its connections? */
-static bool calls_libc(const char *program, const char *library)
+/* What the program and the libraries that it loads at its start import: see elf.h. */
+static unsigned imports_of(const char *program, const char *library)
 {
     const char *place = NULL;
     char path[PATH_MAX];
-    if (ns_elf_path_makes_sockets(program))
-        return true;
-    while (ns_trial_next_file(&place, library, path))
-        if (ns_elf_path_makes_sockets(path))
-            return true;
-    return false;
+    unsigned found = ns_elf_path_imports(program);
+    while (!(found & NS_ELF_SOCKETS) && ns_trial_next_file(&place, library, path))
+        found |= ns_elf_path_imports(path);
+    return found;
 }
 
 /* Would the program's loader load the library? */
@@ -88,7 +86,7 @@ static void judge_loading(const struct ns_reach *reach, const char *library, boo
         ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
     case NS_TRIAL_LOADED:
         FACT("trial", "the program's loader accepts the library");
-        makes_sockets = calls_libc(reach->file, library);
+        imports = imports_of(reach->file, library);
         break;
     case NS_TRIAL_REFUSED:
         REASON("the library would not load: the loader says of %s: %s", library, reason);
@@ -168,12 +166,15 @@ int ns_doctor_program(char **words, unsigned n)
         ns_findings_conclude("no", "the shim would do nothing for this program");
         return NS_EXIT_NO;
     }
-    if (!makes_sockets) {
+    if (!(imports & NS_ELF_SOCKETS)) {
         ns_findings_conclude(
-            "yes",
-            "the shim can be loaded, but neither the program nor a library that it loads at "
-            "its start calls libc's socket, connect or accept: unless others do so later, it "
-            "makes its own system calls, which only 'nagleshim cure' and the other end reach");
+            "yes", "the shim can be loaded; %s",
+            imports & NS_ELF_OTHERS
+                ? "the program has no sockets at its start, but it may load a library or start a "
+                  "program that has, and the shim reaches these"
+                : "nothing in the program calls libc's socket, connect or accept: it has no TCP "
+                  "sockets, or it makes its own system calls, which only 'nagleshim cure --pid' "
+                  "and the other end reach");
         return NS_EXIT_YES;
     }
     ns_findings_conclude("yes", "%s",

@@ -136,11 +136,18 @@ bool ns_preload_take(const char *command, char path[PATH_MAX])
     return found;
 }
 
-char *ns_preload_variable(const char *library)
+char *ns_preload_variable(const char *library, const char *program)
 {
-    char *list = ns_preload_join(getenv("LD_PRELOAD"), library), *variable = NULL;
+    const char *own = getenv("LD_PRELOAD");
+    char name[NAME_MAX + 1] = "", *old, *variable = NULL;
+    if (!ns_elf_path_needs(program, is_sanitizer, name, sizeof name))
+        name[0] = '\0';
+    if (asprintf(&old, "%s:%s", name, own ? own : "") < 0)
+        return NULL;
+    char *list = ns_preload_join(old, library);
     if (list && asprintf(&variable, "LD_PRELOAD=%s", list) < 0)
         variable = NULL;
+    free(old);
     free(list);
     return variable;
 }

@@ -38,7 +38,8 @@ bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_M
 /* The same for the library that cures, with one line on stderr in the name of command. */
 bool ns_preload_take(const char *command, char path[PATH_MAX]);
 
-/* "LD_PRELOAD=" with a library added to this command's own list; NULL as above. */
-char *ns_preload_variable(const char *library);
+/* "LD_PRELOAD=" with a library added to this command's own list, behind the sanitizer's library
+ * that the program's file needs, if any; NULL as above. */
+char *ns_preload_variable(const char *library, const char *program);
 
 #endif

@@ -94,6 +94,36 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     return NS_REACH_YES;
 }
 
+/* Stops at a file that calls libc for sockets. */
+static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
+{
+    static const char *const libcs[] = {"libc.so*",      "libc-*",      "ld-*",      "ld.so*",
+                                        "libnagleshim*", "libpthread*", "libresolv*"};
+    char link[32];
+    if (!mapping->has_file || mapping->offset != 0)
+        return true;
+    for (size_t i = 0; i < sizeof libcs / sizeof libcs[0]; i++)
+        if (fnmatch(libcs[i], ns_path_base(mapping->path), 0) == 0)
+            return true;
+    int fd = ns_proc_find_file(context, mapping->path);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    bool found = fd < 0 || ns_elf_path_imports(link) & NS_ELF_SOCKETS;
+    if (fd >= 0)
+        close(fd);
+    return !found;
+}
+
+const char *ns_reach_running(const struct ns_proc *proc)
+{
+    bool has_ring;
+    ns_proc_sockets(proc, &has_ring);
+    if (has_ring)
+        return "uses an io_uring, whose writes and reads the library does not see";
+    return ns_proc_each_mapping(proc, makes_no_sockets, (void *)proc) == 0
+               ? "makes system calls without libc, which the library does not see"
+               : NULL;
+}
+
 /* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD. */
 static void follow_env(struct ns_reach *reach, char *words)
 {

@@ -5,6 +5,7 @@
 #define NS_REACH_H
 
 #include "process/elf.h"
+#include "process/proc.h"
 #include "policy/find.h"
 #include "policy/match.h"
 
@@ -37,6 +38,10 @@ void ns_reach_inspect(const char *word, struct ns_reach *reach);
 
 /* The verdict from the kind of file alone, without its rights; path is its name. */
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf);
+
+/* Why the library would not see what a running process does with its sockets, as the end of a
+ * sentence that begins with the process; NULL: it would, as far as can be seen. */
+const char *ns_reach_running(const struct ns_proc *proc);
 
 /* The libc of a loader, by its name: "glibc", "musl", or NULL for any other. */
 const char *ns_reach_libc(const char *loader);
