@@ -109,6 +109,7 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
 {
     uint64_t since = early ? 0 : gap(judge, look);
     judge->hold.waited = true;
+    judge->hold.answered = since;
     judge->hold.certain = !early && since <= prompt(judge);
     judge->verdict.early += early;
     if (!early)

@@ -45,6 +45,7 @@ enum ns_doubt {
 struct ns_hold {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns; end: when the bytes were sent */
     uint64_t cost;       /* ns that the program lost */
+    uint64_t answered;   /* ns from the release to the answer; 0: unknown, or at once */
     uint32_t slack;      /* ns: possible error of begin and of end */
     bool by_ack;         /* an ACK released it, and not a timer of the kernel */
     bool waited;         /* the program waited for an answer, which came after the release */

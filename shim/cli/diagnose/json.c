@@ -115,6 +115,25 @@ static void add_counts(cJSON *object, const struct ns_row *row)
     ns_output_number(object, "rtt_us", verdict->rtt_us);
 }
 
+/* One stalled request, in ms from the moment when the bytes before the held ones were sent. */
+static void add_example(cJSON *row_object, const struct ns_row *row)
+{
+    const struct ns_hold *hold = &row->verdict.proof;
+    const struct ns_look *look = &hold->look;
+    if (!row->conclusion.stalls || !row->conclusion.holds || hold->end == 0) {
+        cJSON_AddNullToObject(row_object, "example");
+        return;
+    }
+    cJSON *example = cJSON_AddObjectToObject(row_object, "example");
+    uint64_t ago = look->at - hold->begin, sent = (uint64_t)look->since_sent_ms * 1000000;
+    uint64_t before = sent > ago ? sent - ago : 0;
+    add_number(example, "unacked", look->unacked);
+    add_number(example, "held_bytes", look->unsent);
+    add_ms(example, "held_ms", before);
+    add_ms(example, "released_ms", before + hold->end - hold->begin);
+    add_ms(example, "answered_ms", before + hold->end - hold->begin + hold->answered);
+}
+
 static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     const char *role = ns_role_name(row->role);
@@ -131,12 +150,14 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
+    cJSON_AddStringToObject(object, "bound", ns_words_bound(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     ns_output_text(object, "mixed", ns_diagnosis_mixed(row));
     add_delays(object, row);
     add_cures(object, row);
     add_waits(object, &row->verdict);
+    add_example(object, row);
     cJSON_AddItemToObject(object, "other_end",
                           row->other ? cJSON_CreateNumber((double)(row->other - diagnosis->rows))
                                      : cJSON_CreateNull());
@@ -153,6 +174,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
         add_ms(entry, "cost_ms", hold->cost);
+        add_ms(entry, "took_ms", hold->end - hold->begin + hold->answered);
         cJSON_AddBoolToObject(entry, "waited", hold->waited);
         cJSON_AddBoolToObject(entry, "certain", hold->certain);
     }

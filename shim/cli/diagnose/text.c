@@ -190,6 +190,4 @@ void ns_report_print(const struct ns_report *report, int width)
         fprintf(stderr, "now, without a restart: %s\n", report->now);
     if (report->policy_file)
         fprintf(stderr, "policy: in %s\n", report->policy_file);
-    else if (report->policy)
-        fprintf(stderr, "policy: %s\n", report->policy);
 }

@@ -14,7 +14,7 @@ import html, sys
 folder, width, script = sys.argv[1:]
 page = open(folder + "/page.html", encoding="utf-8").read().replace("</body>", "<script>parent.postMessage((() => {" +
     script + "})(), '*')</script></body>")
-open(folder + "/frame.html", "w", encoding="utf-8").write("<!DOCTYPE html><body><pre></pre><iframe width=%s height=3000 srcdoc=\"%s\">"
+open(folder + "/frame.html", "w", encoding="utf-8").write("<!DOCTYPE html><body><pre></pre><iframe width=%s height=6000 srcdoc=\"%s\">"
     "</iframe><script>onmessage = message => document.querySelector('pre').textContent = message.data</script>"
     % (width, html.escape(page)))
 PYTHON
@@ -41,6 +41,19 @@ PYTHON
     done
     # The control: code that scrolls is found by the same measure.
     [[ $(browse 400 "return [...document.querySelectorAll('pre')].some(one => one.scrollWidth > one.clientWidth)") == true ]]
+    # What to do comes first, then what it costs and the packets of one stalled request, none of which is cut off; the
+    # policy only on request.
+    browse 1280 "const all = (what, show) => [...document.querySelectorAll(what)].map(show).join();
+        const picture = [...document.querySelectorAll('[aria-label=\"One stalled request\"] text')];
+        return [all('h2', one => one.textContent), all('pre', one => !one.closest('details:not([open])')),
+            all('.cost tr', one => one.cells.length), picture.some(one => one.getBoundingClientRect().left < 0),
+            picture.map(one => [one.y.baseVal[0].value, one.textContent.replace(/[0-9.]+/g, 'N')]).filter(
+                one => !/^N ms/.test(one[1])).sort((one, other) => one[0] - other[0]).map(one => one[1]).slice(2)].join(';')" >"$T/order"
+    grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,false;2,2,2,3,3,3,3;false;$(
+        )write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer\$" "$T/order" || {
+        cat "$T/order"
+        false
+    }
     browse 1280 "return [...document.querySelectorAll('dd, .verdict')].map(one => one.textContent).join(' ')" >"$T/text"
     python3 - "$T" <<'PYTHON'
 import json, re, sys
