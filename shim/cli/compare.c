@@ -50,6 +50,7 @@ struct comparison {
     const char *policy;
     struct ns_outfile output;
     char **program;
+    struct ns_reach reach;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
     double p;
@@ -76,15 +77,14 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
 /* Prepare the environment of the runs with the library. */
 static bool take_environment(struct comparison *comparison)
 {
-    static struct ns_reach reach;
     char path[PATH_MAX];
-    ns_reach_inspect(comparison->program[0], &reach);
+    ns_reach_inspect(comparison->program[0], &comparison->reach);
     if (comparison->policy &&
         (!ns_environment_policy_file("compare", comparison->policy, path) ||
          asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (ns_preload_take("compare", path))
-        comparison->preload = ns_preload_variable(path, reach.file);
+        comparison->preload = ns_preload_variable(path, comparison->reach.file);
     return comparison->preload != NULL;
 }
 
@@ -252,11 +252,9 @@ static bool write_json(struct comparison *comparison)
 
 static int compare(struct comparison *comparison)
 {
-    static struct ns_reach reach;
-    ns_reach_inspect(comparison->program[0], &reach);
-    const char *reason = ns_reach_reason(reach.verdict);
+    const char *reason = ns_reach_reason(comparison->reach.verdict);
     if (reason)
-        SAY("warning: the library cannot be loaded: %s %s", reach.file, reason);
+        SAY("warning: the library cannot be loaded: %s %s", comparison->reach.file, reason);
     int status = ns_child_signals("compare") ? run_all(comparison) : NS_EXIT_ERROR;
     if (status != NS_EXIT_YES)
         return status;

@@ -148,19 +148,8 @@ static void add_row(const struct ns_cure_row *row)
     cJSON_AddNumberToObject(entry, "delayed_ack", row->delack);
 }
 
-static void print_limits(const struct ns_cure *cure, unsigned listeners)
+static void print_advice(const struct ns_cure *cure, unsigned listeners)
 {
-    if (cure->is_first) {
-        ns_output_line("Bursts are not joined: a program that streams small writes sends more "
-                       "segments than before.");
-        if (cure->least_delack > 0)
-            ns_output_line("Where these processes read, the delayed ACK still takes up to %d ms; "
-                           "only the library sends it before the wait.",
-                           cure->least_delack / 1000);
-        else
-            ns_output_line("This kernel has no TCP_DELACK_MAX_US (Linux 6.17): delayed ACKs stay "
-                           "as they are.");
-    }
     if (!cure->follow)
         ns_output_line("%sFor connections that are opened later, add --follow.",
                        listeners ? "Connections accepted by these listeners inherit the options. "
@@ -169,24 +158,13 @@ static void print_limits(const struct ns_cure *cure, unsigned listeners)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
-/* Nothing was found: why? */
-static void say_none(const struct ns_cure *cure)
-{
-    char port[24] = "";
-    if (cure->port)
-        snprintf(port, sizeof port, " with port %u", cure->port);
-    if (ns_cure_has_unowned(cure))
-        SAY("no TCP socket%s of a process that this user may examine was found; there are others, "
-            "for which root is needed",
-            port);
-    else
-        SAY("no TCP socket%s was found", port);
-}
-
 /* Returns the exit status. */
 static int report(const struct ns_cure *cure)
 {
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
+    char port[24] = "";
+    if (cure->port)
+        snprintf(port, sizeof port, " with port %u", cure->port);
     ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
@@ -203,9 +181,10 @@ static int report(const struct ns_cure *cure)
     if (cure->undo && total[NS_CURE_CHANGED] == 0)
         SAY("no socket was restored");
     else if (all == 0)
-        say_none(cure);
+        SAY("no TCP socket%s was found%s", port,
+            ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
     if (total[NS_CURE_CHANGED] > 0 && !cure->undo)
-        print_limits(cure, listeners);
+        print_advice(cure, listeners);
     if (cure->undo && cure->n_kept > 0)
         ns_output_line("%zu other socket%s that 'nagleshim cure' has changed stay%s as they are; "
                        "'nagleshim cure --undo' restores all",

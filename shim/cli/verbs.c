@@ -108,19 +108,15 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     return value;
 }
 
-/* Can one of two words become the other by one change: a letter more, less, or another one, or two
- * letters exchanged? */
+/* Do the words begin and end alike, but for two letters? */
 static bool is_close(const char *one, const char *other)
 {
-    while (*one && *one == *other) {
-        one++;
-        other++;
-    }
-    return strcmp(one, other) != 0 &&
-           ((*one && strcmp(one + 1, other) == 0) || (*other && strcmp(one, other + 1) == 0) ||
-            (*one && *other && strcmp(one + 1, other + 1) == 0) ||
-            (*one && *other && one[0] == other[1] && one[1] == other[0] &&
-             strcmp(one + 2, other + 2) == 0));
+    size_t a = strlen(one), b = strlen(other), begin = 0, end = 0;
+    while (begin < a && begin < b && one[begin] == other[begin])
+        begin++;
+    while (end + begin < a && end + begin < b && one[a - 1 - end] == other[b - 1 - end])
+        end++;
+    return begin + end >= 2 && begin + end + 2 >= (a > b ? a : b);
 }
 
 const char *ns_verbs_close(const char *word)
@@ -147,14 +143,13 @@ static void say_option(const char *command, char *const *argv, int result)
     char letter[] = {'-', (char)optopt, '\0'};
     /* Long options have values past the letters; getopt has already stepped over their word. */
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
-    const char *option = is_letter ? letter : argv[optind - 1];
+    const char *option = is_letter ? letter : argv[optind - 1], *meant;
     if (result == ':')
         ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
     else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
-    else if (close_option(command, option))
-        ns_say(command, "unknown option '%s'; did you mean --%s?", option,
-               close_option(command, option));
+    else if ((meant = close_option(command, option)))
+        ns_say(command, "unknown option '%s'; did you mean --%s?", option, meant);
     else
         ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }

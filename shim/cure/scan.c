@@ -396,11 +396,10 @@ int ns_cure_scan(struct ns_cure *cure)
     const bool writes = !cure->dry_run;
     int error = 0;
     cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
-    if (cure->undo || !cure->records)
+    if (cure->undo)
         error = cure->directory < 0
-                    ? (cure->undo ? cure->directory : 0)
+                    ? cure->directory
                     : ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
-    cure->is_first |= !cure->undo && cure->n_records == 0 && cure->n_rows == 0;
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++)
         error = scan(cure);
     if (!error && writes && cure->directory >= 0 &&

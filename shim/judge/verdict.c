@@ -247,7 +247,7 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     else if (verdict->unprovable > 0)
         verdict->doubt = NS_DOUBT_NO_WINDOW;
     else if (verdict->maybe > 0)
-        verdict->doubt = verdict->early * 2 >= verdict->maybe ? NS_DOUBT_EARLIER : NS_DOUBT_ANSWERS;
+        verdict->doubt = NS_DOUBT_ANSWERS;
     else if (verdict->gaps >= GAPS_LEAST && verdict->gaps * GAPS_PART >= verdict->lone_acks)
         verdict->doubt = NS_DOUBT_PEER;
     else if (verdict->late > 0)

@@ -36,9 +36,9 @@ enum ns_doubt {
     NS_DOUBT_NO_LOOKS,  /* too few samples, or none while data was in flight */
     NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
-    NS_DOUBT_ANSWERS, /* bytes were held, and their answers came later than the release explains */
-    NS_DOUBT_EARLIER, /* the same, and answers to earlier bytes came meanwhile */
-    NS_DOUBT_PEER,    /* data came as if the peer had waited for this end's delayed ACK */
+    NS_DOUBT_ANSWERS,   /* bytes were held, and answers came earlier or later than the release
+                           explains */
+    NS_DOUBT_PEER,      /* data came as if the peer had waited for this end's delayed ACK */
 };
 
 /* A hold, from the sample that first saw it to its release. */

@@ -96,14 +96,9 @@ static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr)
 
 unsigned ns_elf_path_imports(const char *path)
 {
-    static const struct {
-        char name[12];
-        unsigned what;
-    } calls[] = {{"socket", NS_ELF_SOCKETS},     {"connect", NS_ELF_SOCKETS},
-                 {"accept", NS_ELF_SOCKETS},     {"accept4", NS_ELF_SOCKETS},
-                 {"dlopen", NS_ELF_OTHERS},      {"execve", NS_ELF_OTHERS},
-                 {"execv", NS_ELF_OTHERS},       {"execvp", NS_ELF_OTHERS},
-                 {"posix_spawn", NS_ELF_OTHERS}, {"system", NS_ELF_OTHERS}};
+    enum { SOCKETS = 4 }; /* the first ones */
+    static const char calls[][12] = {"socket", "connect", "accept", "accept4",     "dlopen",
+                                     "execve", "execv",   "execvp", "posix_spawn", "system"};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Shdr) symbols, names;
     bool known = find_section(fd, SHT_DYNSYM, &symbols, &names);
@@ -111,14 +106,15 @@ unsigned ns_elf_path_imports(const char *path)
     unsigned found = known ? 0 : NS_ELF_SOCKETS;
     for (uint64_t i = 0; i < n && !(found & NS_ELF_SOCKETS); i++) {
         ElfW(Sym) symbol;
-        char name[sizeof calls[0].name] = "";
+        char name[sizeof calls[0]] = "";
         if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
             break;
         if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 ||
             !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
             continue;
         for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
-            found |= strncmp(name, calls[j].name, sizeof name) == 0 ? calls[j].what : 0;
+            if (strncmp(name, calls[j], sizeof name) == 0)
+                found |= j < SOCKETS ? NS_ELF_SOCKETS : NS_ELF_OTHERS;
     }
     if (fd >= 0)
         close(fd);

@@ -144,7 +144,7 @@ assert works["policy"] == sys.argv[3] and works["library"] == sys.argv[4] and wo
 assert works["rules"] == [{"number": 1, "name": "quotes", "send": "auto-cork", "ack": "before-wait", "sockets": 1}], works
 assert works["reasons"] == works["warnings"] == [] and works["sockets"] == 1 and works["elsewhere"] is False
 assert [r["cause"] for r in unset["reasons"]] == ["unset"] and unset["policy"] is None and unset["rules"] == []
-assert o["counts"] == {"works": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0}, o["counts"]
+assert o["counts"] == {"works": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0, "stuck": 0}, o["counts"]
 assert o["status"] == 1 and o["messages"] == [] and "tried" not in o
 PYTHON
 }

@@ -96,6 +96,23 @@ CASES
     expect_whole output "$LIBRARY"
 }
 
+@test "run, diagnose and compare start a program that is linked with AddressSanitizer" {
+    local verb
+    echo '#include <stdlib.h>
+        int main(void) { return puts(getenv("LD_PRELOAD")) < 0; }' | sed 's/^/#include <stdio.h>\n/' |
+        gcc -fsanitize=address -x c -o "$T/checked" - || ns_skip "no libasan"
+    # The control: the runtime refuses another library before it.
+    run env LD_PRELOAD="$LIBRARY" "$T/checked"
+    [[ $status -ne 0 && $output == *"ASan runtime does not come first"* ]]
+    run --separate-stderr "$NS" run -- "$T/checked"
+    expect 0 output has "libasan.so" output has ":$LIBRARY" stderr is ""
+    for verb in diagnose 'compare --runs 5'; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $verb -- "$T/checked"
+        expect 0 stderr lacks ASan
+    done
+}
+
 @test "run -p passes an absolute path, so that the policy is found from every directory" {
     policy p '{}'
     cd "$T"

@@ -76,6 +76,9 @@ print(limit if limit > 0 else "none")'
     cure --pid "${NS_PID[client]}"
     expect 0 output has "client (pid ${NS_PID[client]}): 1 connection: TCP_NODELAY set on 1"
     expect_part output "To restore the options: nagleshim cure --undo"
+    # It has no listener whose connections could inherit the options.
+    expect_part output "For connections that are opened later, add --follow."
+    expect_no_part output "inherit"
     ns_join client
     holds "$(field stalls "$T/client.out") >= 8 && $(field stalls "$T/client.out") <= 40"
 }
@@ -87,7 +90,7 @@ print(limit if limit > 0 else "none")'
     ns_join client
     holds "$(field stalls "$T/client.out") >= 8"
     cure --port "$port"
-    expect 0 output has ": 1 listener: TCP_NODELAY set on 1, delayed ACK limited to "
+    expect 0 output has ": 1 listener: TCP_NODELAY set on 1, delayed ACK limited to " output has "accepted by these listeners inherit"
     static_client 10
     ns_join client
     holds "$(field median_us "$T/client.out") < 30000"
@@ -189,6 +192,22 @@ print("stalls", sum(t > 0.02 for t in times))' "$port"
     expect_options "client 0 .*" "listener 0 .*" "nodelay 1 .*"
     [[ $limit == none || $output != *" $limit"* ]]
     [[ ! -s $RUNTIME_DIRECTORY/cured ]]
+}
+
+@test "an undo of one process says what else stays" {
+    start_options
+    ns_start other "$python" tests/helpers/tcp_options.py
+    ns_wait_for "$T/other.out" '^end'
+    cure --pid "${NS_PID[options]}"
+    cure --pid "${NS_PID[other]}"
+    cure --undo --pid "${NS_PID[other]}"
+    expect 0 output has "(pid ${NS_PID[other]}): " output has "other sockets that 'nagleshim cure' has changed stay as they are; 'nagleshim cure --undo' restores all"
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*"
+    cure --undo
+    expect 0 output has "(pid ${NS_PID[options]}): " output lacks "stay"
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*"
 }
 
 @test "the list of changes: a directory that cannot be written is reported, and another user cannot lock it" {
@@ -312,6 +331,8 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
 END
+    cure --port 1
+    expect 0 stderr is "nagleshim cure: no TCP socket with port 1 was found"
     "$python" -c 'import threading, time
 threading.Thread(target=lambda: (print("thread", threading.get_native_id(), flush=True), time.sleep(60))).start()' >"$T/thread.out" &
     NS_STARTED+=("$!")

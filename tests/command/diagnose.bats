@@ -97,9 +97,10 @@ diagnosed() {
     expect 0 stderr is ""
     grep -q '"process":.*tcp_nodelay_client' "$T/cure.json"
     grep -q "\"$port\"" "$T/cure.json"
-    # The report has the same policy on one line.
-    run --separate-stderr "$NS" diagnose -- "${stalling[@]}"
-    policy=$(sed -n 's/^policy: //p' <<<"$stderr")
+    # The JSON has the same policy, and the text has it only on request.
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "${stalling[@]}"
+    policy=$(jq -c .policy "$T/o.json")
+    [[ $stderr != *"$policy"* ]]
     diff <("$python" -m json.tool <<<"$policy") <("$python" -m json.tool "$T/cure.json")
     run --separate-stderr env NAGLESHIM_POLICY="$policy" "$NS" run -- \
         "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
@@ -178,6 +179,15 @@ while True:
     done
     says "$T/o.json" 'rows[0]["process"]["reason"].startswith("makes system calls without libc")'
     expect_part stderr "  # the other end"
+    # The same of a process that runs already. The control is the one that only waits without libc.
+    for program in sockets waits; do
+        ns_start "$program" sh -c 'while :; do "$@"; done' sh "$T/$program" "$port"
+        diagnosed --pid "${NS_PID[$program]}" --for 1
+        says "$T/o.json" 'o["grade"] in ("proven", "likely", "cannot tell")
+            and (rows[0]["process"]["reason"] or "").startswith("makes system calls") == ("'$program'" == "sockets")'
+        expect_no_part stderr "--experiment"
+        ns_stop "$program" || true
+    done
 }
 
 @test "the exit status is the program's, or that of --fail-on and --max-lost-ms" {
@@ -226,7 +236,7 @@ while True:
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment needs a program to start, and excludes --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
---josn x -- echo no|unknown option '--josn'; see 'nagleshim diagnose --help'
+--josn x -- echo no|unknown option '--josn'; did you mean --json?
 END
 }
 
@@ -288,7 +298,7 @@ END
     ns_join server || ended=$?
     cat "$T/server.err"
     [[ $ended -eq 2 ]]
-    grep -q '^nagleshim diagnose: cannot tell: .* this view cannot tell whether the peer was held' "$T/server.err"
+    grep -q '^nagleshim diagnose: cannot tell: .* only the peer.s end shows whether it was held until that ACK came' "$T/server.err"
     grep -qx 'next: nagleshim diagnose --all --for 10  # as root, on the host of 10.99.1.1' "$T/server.err"
     ip link del near
 }
@@ -387,7 +397,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     victim
     on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose -- \
         "${stalling[@]}"
-    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: \|^policy: /d' | sed 's/\x1b\[[0-9;]*m//g' |
+    [[ $(tr -d '\r' <"$T/seen" | sed '/^next: /d' | sed 's/\x1b\[[0-9;]*m//g' |
         awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
     [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]
 }
@@ -639,7 +649,7 @@ PYTHON
     says "$T/o.json" 'rows[0]["process"]["name"] == "tcp_nodelay_client" and rows[0]["grade"] == "proven"
         and rows[rows[0]["other_end"]]["process"]["name"] == "tcp_nodelay_server"
         and abs(o["lost_ms"] - rows[0]["lost_ms"]) < 1'
-    expect_part stderr "other end (tcp_nodelay_server): ack before-wait"
+    expect_part stderr "in tcp_nodelay_server: ack before-wait"
 }
 
 @test "a connection that is inherited across exec has one row" {
@@ -662,6 +672,21 @@ PYTHON
     "$python" tests/probes/turns.py client 127.0.0.1 "$port" 20 1 : r8 w6 3>&-
     ns_join server
     says "$T/o.json" '[row["stalls"] + row["maybe"] >= 5 for row in rows if row["stalls"] or row["maybe"]] == [True]'
+}
+
+@test "a wait for room before each write does not end the pattern of a request" {
+    ns_start server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
+    ns_port server
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" -c '
+import select, socket, sys
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(20):
+    for size in 60, 10000, 309:
+        select.select([], [one], [])
+        one.sendall(b"x" * size)
+    one.recv(50)' "$port"
+    expect_status 0
+    says "$T/o.json" 'rows[0]["pattern"] == "write 60, write 10000, write 309, wait"'
 }
 
 @test "a process that is stuck in the kernel is skipped and named, and no command waits for it" {

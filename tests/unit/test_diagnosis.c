@@ -168,6 +168,79 @@ CHECK(check_reused_pid)
        "a process that reuses a pid is another process");
 }
 
+/* A client that is seen from inside waits for a server that is seen from outside, by samples. */
+CHECK(check_figures)
+{
+    begin();
+    struct ns_verdict held = stalls(), waits = receives();
+    waits.requests = 40;
+    waits.receiving = 38;
+    waits.receiving_ns = 1678ull * MS;
+    add(process(8, "server", ""), NS_ROLE_SERVER, &held);
+    add(process(7, "client", ""), NS_ROLE_CLIENT, &waits);
+    diagnosis.rows[1].source = NS_SOURCE_INSIDE;
+    ns_diagnosis_finish(&diagnosis);
+    const struct ns_row *holder = &diagnosis.rows[0], *row = &diagnosis.rows[1];
+    const char *text = ns_diagnosis_headline(&diagnosis);
+    OK(says(text, "it stalls: 38 of 40 requests of server") && says(text, "; 1678 ms were lost"),
+       "the figures are those of the end that was seen from inside");
+    OK(fabs(holder->conclusion.lost_ms - diagnosis.lost_ms) < 0.01 &&
+           fabs(row->conclusion.lost_ms - diagnosis.lost_ms) < 0.01 && holder->counts &&
+           !row->counts,
+       "both rows and the headline have the same loss, which counts once");
+    OK(says(ns_diagnosis_cure(holder, 0), "in server: ") &&
+           says(ns_diagnosis_cure(holder, 1), "in client: "),
+       "a cure names its process");
+    begin();
+    add(process(8, "x", ""), NS_ROLE_SERVER, &held);
+    add(process(7, "x", ""), NS_ROLE_CLIENT, &waits);
+    ns_diagnosis_finish(&diagnosis);
+    OK(says(ns_diagnosis_headline(&diagnosis), "it stalls: at least 10 requests") &&
+           says(ns_diagnosis_headline(&diagnosis), "; at least 440 ms were lost"),
+       "from outside the figures are lower bounds");
+    OK(says(ns_diagnosis_cure(diagnosis.rows, 0), "in x[8]: "), "two of one name have their pids");
+}
+
+CHECK(check_mixed)
+{
+    begin();
+    struct ns_verdict mixed = stalls();
+    mixed.maybe = 20;
+    mixed.most_ns += 20 * 45ull * MS;
+    mixed.answered_ns = 20 * 100ull * MS;
+    add(process(7, "x", ""), NS_ROLE_CLIENT, &mixed);
+    ns_diagnosis_finish(&diagnosis);
+    OK(says(ns_diagnosis_mixed(diagnosis.rows),
+            "20 requests took 145 ms each: up to 45 ms held, the rest the peer"),
+       "requests that were held and then took longer have their own sentence");
+}
+
+/* The library is loaded in the process, or the peer is on this host. */
+CHECK(check_advice)
+{
+    begin();
+    struct ns_verdict held = stalls(),
+                      open = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_PEER, .gaps = 5};
+    add(process(7, "x", ""), NS_ROLE_CLIENT, &held);
+    diagnosis.processes[0]->has_shim = true;
+    ns_diagnosis_finish(&diagnosis);
+    OK(says(ns_diagnosis_cure(diagnosis.rows, 0), "the library is loaded there already") &&
+           *policy_of() == '\0',
+       "what is in force already is not proposed");
+    for (uint16_t here = 0; here < 2; here++) {
+        begin();
+        add(process(7, "x", ""), NS_ROLE_CLIENT, &open);
+        if (here)
+            diagnosis.rows[0].remote = at(1, 7000);
+        ns_diagnosis_finish(&diagnosis);
+        char *next = next_command();
+        OK(says(next, here ? "# as root; the peer is a process of this host"
+                           : "# as root, on the host of 10.0.0.2"),
+           "the next command is for the host of the peer");
+        free(next);
+    }
+}
+
 CHECK(check_both_ends)
 {
     begin();
@@ -304,8 +377,12 @@ CHECK(check_no_stall)
         {{.grade = NS_GRADE_LATE, .late = 3},
          "no stall: bytes were held 3 times, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
-        {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_EARLIER, .maybe = 4, .most_ns = 80 * MS},
-         "cannot tell: bytes were held 4 times, 20.0 ms each, while answers to earlier bytes came"},
+        {{.grade = NS_GRADE_CANNOT_TELL,
+          .doubt = NS_DOUBT_ANSWERS,
+          .maybe = 4,
+          .early = 4,
+          .most_ns = 80 * MS},
+         "cannot tell: bytes were held 4 times, 20.0 ms each, but answers came meanwhile"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

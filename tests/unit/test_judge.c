@@ -194,7 +194,6 @@ static bool word_holds(const struct talk *talk, const struct ns_verdict *verdict
         {"doubt:window", NS_GRADE_CANNOT_TELL, NS_DOUBT_NO_WINDOW},
         {"doubt:unsent", NS_GRADE_CANNOT_TELL, NS_DOUBT_NO_UNSENT},
         {"doubt:answers", NS_GRADE_CANNOT_TELL, NS_DOUBT_ANSWERS},
-        {"doubt:earlier", NS_GRADE_CANNOT_TELL, NS_DOUBT_EARLIER},
         {"doubt:no-looks", NS_GRADE_CANNOT_TELL, NS_DOUBT_NO_LOOKS},
     };
     char name[40];
@@ -244,7 +243,7 @@ static const struct {
     {"the round trip may be unknown", "min_rtt_us=4294967295 write wait +44 go " ANSWERED,
      "stalls=1 rtt=0"},
     {"an answer that does not acknowledge the bytes may be to an earlier request",
-     "write wait +30 receive go woke", "doubt:earlier late=0 early=1 stalls=0 maybe=1"},
+     "write wait +30 receive go woke", "doubt:answers late=0 early=1 stalls=0 maybe=1"},
     {"one tick is too short to be counted", "write wait +4 go " ANSWERED, "none holds=0"},
     {"nor is a short wait a delay of the peer", "send wait +4 " ANSWERED, "none peer=0"},
     {"a short hold is not the cause of a long wait", "write wait +2 go +40 " ANSWERED,

@@ -109,12 +109,9 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
         [NS_DOUBT_NO_UNSENT] = "this kernel does not report unsent bytes (Linux 4.6 and later do)",
         [NS_DOUBT_NO_WINDOW] = "this kernel does not report the peer's window (Linux 5.4 and later "
                                "do), and a full window looks the same",
-        [NS_DOUBT_ANSWERS] = "bytes were held, but the answers came so long after the release that "
-                             "they may not have waited for it",
     };
     static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
-    bool is_held = verdict->doubt == NS_DOUBT_ANSWERS || verdict->doubt == NS_DOUBT_EARLIER;
     if (verdict->doubt == NS_DOUBT_PEER)
         snprintf(text, sizeof text,
                  "%" PRIu64
@@ -123,15 +120,16 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
                  "that ACK came",
                  verdict->gaps, ns_words_address(&row->remote), row->process->name,
                  mean_ms(verdict->gaps_ns, verdict->gaps));
-    else if (verdict->doubt == NS_DOUBT_EARLIER)
-        snprintf(text, sizeof text,
-                 "bytes were held %" PRIu64 " times, %.1f ms each, while answers to earlier bytes "
-                 "came; nothing shows whether the program waited for answers to the held bytes, "
-                 "too",
-                 verdict->maybe, mean_ms(verdict->most_ns, verdict->maybe));
-    else
+    else if (verdict->doubt != NS_DOUBT_ANSWERS)
         snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
-    if (is_held)
+    else
+        snprintf(text, sizeof text,
+                 "bytes were held %" PRIu64 " time%s, %.1f ms each, but answers came %s, so that "
+                 "the program may not have waited for them",
+                 verdict->maybe, ns_plural(verdict->maybe),
+                 mean_ms(verdict->most_ns, verdict->maybe),
+                 verdict->early * 2 >= verdict->maybe ? "meanwhile" : "long after the release");
+    if (verdict->doubt == NS_DOUBT_ANSWERS)
         add_experiment(text, row, "push");
     return text;
 }

@@ -161,13 +161,12 @@ static bool judge_program(struct ns_examination *examination)
         reason = ns_reach_running(&examination->proc);
         id = NS_FINDING_OWN_CALLS;
     }
-    if (reason && examination->sockets > 0)
-        ns_findings_add(&examination->findings, id,
-                        "it %s; 'nagleshim cure --pid %d' changes its sockets, and the library may "
-                        "work at the other end",
-                        reason, examination->proc.process);
-    else if (reason)
-        ns_findings_add(&examination->findings, id, "it %s", reason);
+    if (reason)
+        ns_findings_add(&examination->findings, id, "it %s%s", reason,
+                        examination->sockets == 0
+                            ? ""
+                            : "; 'nagleshim cure --pid' changes its sockets, and the library may "
+                              "work at the other end");
     return reason != NULL;
 }
 
