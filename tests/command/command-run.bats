@@ -98,8 +98,9 @@ CASES
 
 @test "run, diagnose and compare start a program that is linked with AddressSanitizer" {
     local verb
-    echo '#include <stdlib.h>
-        int main(void) { return puts(getenv("LD_PRELOAD")) < 0; }' | sed 's/^/#include <stdio.h>\n/' |
+    echo '#include <stdio.h>
+        #include <stdlib.h>
+        int main(void) { return getenv("LD_PRELOAD") && puts(getenv("LD_PRELOAD")) < 0; }' |
         gcc -fsanitize=address -x c -o "$T/checked" - || ns_skip "no libasan"
     # The control: the runtime refuses another library before it.
     run env LD_PRELOAD="$LIBRARY" "$T/checked"

@@ -674,6 +674,29 @@ PYTHON
     says "$T/o.json" '[row["stalls"] + row["maybe"] >= 5 for row in rows if row["stalls"] or row["maybe"]] == [True]'
 }
 
+@test "the headline, the rows and --max-lost-ms have the same figures" {
+    mkdir "$T/site"
+    head -c 400 /dev/zero | tr '\0' x >"$T/site/page.html"
+    ns_start server "$python" -u -m http.server 0 -p HTTP/1.1 -b 127.0.0.1 -d "$T/site"
+    ns_wait_for "$T/server.out" 'port [0-9]+'
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- \
+        "$python" tests/systems/victims/http_get.py "$(sed -nE '1s/.* port ([0-9]+).*/\1/p' "$T/server.out")" 40
+    expect 0 output has operations
+    says "$T/o.json" 'all(abs(row["lost_ms"] - o["lost_ms"]) < 0.01 for row in rows if row["stalled"])
+        and ("%.0f ms" % o["lost_ms"] in o["verdict"] or o["grade"] == "cannot tell")
+        and not any(row["misses"] for row in rows if row["source"] == "inside" and row["receiving"] >= row["stalled"] > 0)'
+}
+
+@test "requests that were held and then took longer are told apart" {
+    ns_start server "$python" tests/probes/turns.py server 0 20 1 : r400 w50 r400 w50 r400 s100 w50
+    ns_port server
+    diagnosed -- "$python" tests/probes/turns.py client 127.0.0.1 "$port" 20 1 : \
+        w100 w300 r50 w100 w300 r50 w100 w300 r50
+    expect_status 0
+    says "$T/o.json" 'o["grade"] == "proven"'
+    grep -qE '^  also slow [0-9]+ requests took 1[0-9]{2} ms each: up to [0-9]+ ms held, the rest the peer$' <<<"$stderr"
+}
+
 @test "a wait for room before each write does not end the pattern of a request" {
     ns_start server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
     ns_port server

@@ -109,6 +109,10 @@ def watched(row, says, besides, flags):
         for view in (views,) if views else ("inside", "outside"):
             found = causes(row.read(view, writer))
             row.hope(cause in found, f"{view}: {cause} is not named, but {', '.join(found) or 'nothing'}")
+    if "corks" not in flags and "cork" not in besides:
+        for view in ("inside", "outside"):
+            for end in ("client", "server"):
+                row.expect("cork" not in causes(row.read(view, end)), f"{view}, the {end}: a cork is named, and there is none")
     if inside == "proven":
         judge_stalls(row, flags)
         said = max((row.read("inside", end) for end in ("client", "server")), key=lambda one: one["lost_ms"] * (
