@@ -75,6 +75,8 @@ static void read_everything(int dir)
     static const char *const names[] = {"cmdline", "exe"};
     char bytes[64];
     struct stat st;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        close(fd); /* nobody waits for this end of a pipe */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int fd = openat(dir, names[i], O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && read(fd, bytes, sizeof bytes) >= 0)

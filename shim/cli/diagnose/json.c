@@ -57,7 +57,7 @@ static void add_delays(cJSON *row_object, const struct ns_row *row)
             continue;
         cJSON *entry = add_object(list);
         cJSON_AddStringToObject(entry, "cause", ns_delay_name(delay));
-        cJSON_AddStringToObject(entry, "meaning", ns_delay_meaning(delay, row->source));
+        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_delay(row, delay));
         add_number(entry, "times", (double)row->verdict.delays[delay]);
         add_ms(entry, "ms", row->verdict.delays_ns[delay]);
     }

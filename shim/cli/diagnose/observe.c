@@ -152,21 +152,19 @@ static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_
     return false;
 }
 
-/* Processes that a preload reaches, but whose connections are in no record. */
+/* A process that a preload reaches, but whose connections are in no record. */
 static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 {
-    const struct ns_row_process *first = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
-        const struct ns_row_process *process = row->process;
-        if (!first && row->source == NS_SOURCE_OUTSIDE && !row->is_peer && process->curable.yes)
-            first = process;
-    }
-    if (first)
+        if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->curable.yes)
+            continue;
         NOTE("process %d (%s) was seen from outside only: it left no record, as it "
              "has another user, root directory, mount namespace or environment, or "
              "there was no room for one",
-             first->pid, first->name);
+             row->process->pid, row->process->name);
+        return;
+    }
 }
 
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis)

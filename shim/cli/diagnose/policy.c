@@ -207,16 +207,13 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
 static void print_elsewhere(FILE *stream, const struct ns_row *row)
 {
     struct ns_address host = row->remote;
-    bool is_here =
-        host.known && (IN6_IS_ADDR_LOOPBACK(&host.addr) ||
-                       (IN6_IS_ADDR_V4MAPPED(&host.addr) && host.addr.s6_addr[12] == 127) ||
-                       memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0);
+    bool is_here = IN6_IS_ADDR_LOOPBACK(&host.addr) ||
+                   (IN6_IS_ADDR_V4MAPPED(&host.addr) && host.addr.s6_addr[12] == 127) ||
+                   memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0;
     host.port = 0;
-    fputs("nagleshim diagnose --all --for 10  # as root", stream);
-    if (is_here)
-        fputs("; the peer is a process of this host", stream);
-    else
-        fprintf(stream, ", on the host of %s", ns_words_address(&host));
+    fprintf(stream, "nagleshim diagnose --all --for 10  # as root%s%s",
+            is_here ? "; the peer is a process of this host" : ", on the host of ",
+            is_here ? "" : ns_words_address(&host));
 }
 
 static void print_next(FILE *stream, const struct ns_report *report)

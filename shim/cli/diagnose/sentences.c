@@ -58,14 +58,6 @@ const char *ns_delay_name(enum ns_delay delay)
     return delays[delay].name;
 }
 
-const char *ns_delay_meaning(enum ns_delay delay, enum ns_source source)
-{
-    /* From outside, an answer and the next request may come between two samples. */
-    if (delay == NS_DELAY_PEER && source == NS_SOURCE_OUTSIDE)
-        return "answers came late, and this view cannot show why";
-    return delays[delay].meaning;
-}
-
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
     static char text[NS_WORDS_MOST];

@@ -39,8 +39,7 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 /* Append "; ", before, and the delay that took most of the time, unless it took less than 1 ms. */
 void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, const char *before);
 
-/* "peer", for machines; and its meaning. */
+/* "peer", for machines. */
 const char *ns_delay_name(enum ns_delay delay);
-const char *ns_delay_meaning(enum ns_delay delay, enum ns_source source);
 
 #endif

@@ -99,7 +99,8 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
     struct ns_top *top = context;
     struct ns_top_row *row = row_of(top, watched);
     size_t i = 0;
-    if (!row || !hold->waited)
+    /* If only earlier bytes were answered, nothing shows that the program waited. */
+    if (!row || !hold->waited || (!hold->certain && hold->answered == 0))
         return;
     row->holds++;
     row->lost_ns += hold->cost;
