@@ -330,11 +330,10 @@ static bool answers_follow(const struct ns_answers *answers)
 
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
 {
-    uint64_t sure = verdict->maybe - verdict->early;
-    if (verdict->early > 0 || sure == 0 || other->answers.n * 2 < (double)sure ||
-        !answers_follow(&other->answers))
+    if (verdict->early > 0 || verdict->maybe == 0 ||
+        other->answers.n * 2 < (double)verdict->maybe || !answers_follow(&other->answers))
         return;
-    verdict->stalls += sure;
+    verdict->stalls += verdict->maybe;
     verdict->maybe = 0;
     verdict->certain_ns = verdict->most_ns;
     verdict->prompt_ns = verdict->answered_ns;

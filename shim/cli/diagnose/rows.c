@@ -340,7 +340,6 @@ static void share_figures(struct ns_row *row, struct ns_row *holder)
 {
     const struct ns_verdict *seen = &row->verdict;
     struct ns_conclusion *conclusion = &holder->conclusion;
-    holder->misses = holder->source == NS_SOURCE_OUTSIDE;
     if (row->source == NS_SOURCE_INSIDE && holder->misses &&
         seen->receiving >= conclusion->stalled) {
         conclusion->stalled = seen->receiving;
