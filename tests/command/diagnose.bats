@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     char byte[30];
     if (connect(fd, (struct sockaddr *)&to, sizeof to))
         return 1;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < (argc > 2 ? 4000 : 40); i++) {
         for (int j = 0; j < 15; j++)
             if (write(fd, "xx", 2) != 2)
                 return 1;
@@ -181,11 +181,15 @@ while True:
     expect_part stderr "  # the other end"
     # The same of a process that runs already. The control is the one that only waits without libc.
     for program in sockets waits; do
-        ns_start "$program" sh -c 'while :; do "$@"; done' sh "$T/$program" "$port"
+        ns_start "$program" "$T/$program" long "$port"
         diagnosed --pid "${NS_PID[$program]}" --for 1
         says "$T/o.json" 'o["grade"] in ("proven", "likely", "cannot tell")
             and (rows[0]["process"]["reason"] or "").startswith("makes system calls") == ("'$program'" == "sockets")'
         expect_no_part stderr "--experiment"
+        [[ $program == waits || $stderr == *"now, without a restart: "*" cure --pid ${NS_PID[sockets]}"* ]]
+        run "$NS" doctor --pid "${NS_PID[$program]}"
+        [[ $program == waits ]] && expect_part output "LD_PRELOAD was not set" || expect_part output \
+            "reason: it makes system calls without libc, which the library does not see; 'nagleshim cure --pid' changes its sockets"
         ns_stop "$program" || true
     done
 }
