@@ -268,7 +268,6 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
     const struct ns_look *last = &judge->last;
     struct ns_verdict *verdict = &judge->verdict;
     bool came = look->received > last->received, sent = look->sent > last->sent;
-    uint64_t arrived = ago(look, look->since_received_ms); /* exact to a tick */
     if (sent && !came)
         judge->lone_low = 0;
     else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
@@ -277,27 +276,26 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
         judge->lone_high = look->at;
     }
     if (came)
-        judge->gap_ns = 0;
+        judge->is_gap = false;
     if (came && judge->lone_low > 0) {
         uint64_t high = look->at - judge->lone_low;
         uint64_t low = last->at > judge->lone_high ? last->at - judge->lone_high : 0;
         uint64_t trip = (uint64_t)verdict->rtt_us * US;
         /* On its way, or at a busy end, it may be late. */
-        bool fits = high >= trip && low <= trip + trip / 2 + 2 * judge->tick_ns;
+        judge->is_gap = high >= trip && low <= trip + trip / 2 + 2 * judge->tick_ns;
         verdict->lone_acks++;
-        verdict->gaps += fits;
-        verdict->gaps_ns += fits ? look->at - judge->came_at : 0;
-        judge->gap_ns = fits ? arrived - judge->arrived_at : 0;
+        verdict->gaps += judge->is_gap;
+        verdict->gaps_ns += judge->is_gap ? look->at - judge->came_at : 0;
     }
     if (came) {
         judge->lone_low = 0;
         judge->came_at = last->at;
-        judge->arrived_at = arrived;
     }
-    if (sent && judge->gap_ns > 0) {
-        ns_verdict_answer(verdict, judge->gap_ns,
-                          (double)look->since_received_ms - (double)look->since_sent_ms);
-        judge->gap_ns = 0;
+    if (sent && judge->is_gap) {
+        int64_t lag_ms = (int64_t)look->since_received_ms - look->since_sent_ms;
+        verdict->answers++;
+        verdict->prompt += lag_ms >= 0 && lag_ms * MS <= (int64_t)judge->tick_ns;
+        judge->is_gap = false;
     }
 }
 

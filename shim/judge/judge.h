@@ -26,13 +26,12 @@ struct ns_judge {
     uint64_t stuck_at;                    /* from outside: since then nothing was sent or came */
     uint64_t came_at;                     /* the last data came after this time */
     uint64_t lone_low, lone_high; /* then a delayed ACK left, between these times; 0: none */
-    uint64_t arrived_at, gap_ns;  /* the last data; how long after other data, if it fits the ACK */
     int64_t ahead;                /* acked - sent: acked counts the SYN */
     struct ns_weigh weigh;
     uint32_t seen; /* samples with the hold */
     uint32_t first_segments;
     uint8_t state, stuck;
-    bool spoke, answered_early;
+    bool spoke, answered_early, is_gap; /* is_gap: the last data fits the delayed ACK */
 };
 
 /* tick_ns: clock_getres(CLOCK_MONOTONIC_COARSE), the kernel's tick. */

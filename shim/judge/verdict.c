@@ -10,8 +10,8 @@ enum { US = 1000, MS = 1000000 };
 /* By chance an answer follows a release closely now and then. With fewer stalls than this part of
  * the possible ones, all of them may be chance. */
 enum { CHANCE = 8 };
-/* See answers_follow. In ms: a tick is 4, and the gap is exact to two. */
-enum { ANSWERS_LEAST = 8, GAP_VARIES = 3 * 3, LAG_VARIES = 4 };
+/* By chance an answer may leave when the held bytes come: most of at least so many must. */
+enum { ANSWERS_LEAST = 8 };
 /* Arrivals within the tick; fewer say nothing. Measured at 250 ticks a second, their concentration
  * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
  * arrival, softirqs and the program take no longer than this. */
@@ -85,6 +85,7 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->slack_ns = hold->slack;
     verdict->answered_ns += since;
     if (!hold->certain) {
+        verdict->slow++;
         verdict->maybe++;
         return;
     }
@@ -288,8 +289,6 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->doubt = one->doubt;
     sum->asks |= one->asks;
     add_counts(sum, one);
-    for (size_t i = 0; i < sizeof sum->answers / sizeof(double); i++)
-        (&sum->answers.n)[i] += (&one->answers.n)[i];
     ns_verdict_grade(sum);
 }
 
@@ -302,36 +301,12 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
     return trial->done_ms > trial->left_ms * NO_GAIN ? NS_EFFECT_NO_GAIN : NS_EFFECT_CHANCE;
 }
 
-void ns_verdict_answer(struct ns_verdict *verdict, uint64_t gap_ns, double lag_ms)
-{
-    double gap_ms = (double)gap_ns / MS;
-    struct ns_answers *answers = &verdict->answers;
-    answers->n++;
-    answers->gap += gap_ms;
-    answers->gap2 += gap_ms * gap_ms;
-    answers->lag += lag_ms;
-    answers->lag2 += lag_ms * lag_ms;
-}
-
-static double variance(double n, double sum, double squares)
-{
-    return squares / n - sum / n * (sum / n);
-}
-
-/* An answer that waits for the held bytes comes a fixed time after them. One that only depends on
- * the first bytes comes a fixed time after these, so that the lag varies as the gap does. Where the
- * gap hardly varies, the two look the same. */
-static bool answers_follow(const struct ns_answers *answers)
-{
-    double gap = variance(answers->n, answers->gap, answers->gap2);
-    double lag = variance(answers->n, answers->lag, answers->lag2);
-    return answers->n >= ANSWERS_LEAST && gap >= GAP_VARIES && lag * LAG_VARIES <= gap;
-}
-
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
 {
-    if (verdict->early > 0 || verdict->maybe == 0 ||
-        other->answers.n * 2 < (double)verdict->maybe || !answers_follow(&other->answers))
+    /* Stalls that were doubted although their answers were prompt follow another clock. */
+    if (verdict->early > 0 || verdict->maybe == 0 || verdict->slow * 2 < verdict->maybe ||
+        other->answers < ANSWERS_LEAST || other->answers * 2 < verdict->maybe ||
+        other->prompt * 4 < other->answers * 3)
         return;
     verdict->stalls += verdict->maybe;
     verdict->maybe = 0;

@@ -64,6 +64,7 @@ struct ns_verdict {
     uint64_t requests;      /* answers after a write; from outside a lower bound */
     uint64_t stalls;        /* certain holds */
     uint64_t late_acks;     /* stalls longer than a round trip: the peer's ACK was late */
+    uint64_t slow;          /* holds whose answer came too late to be certain */
     uint64_t maybe;         /* holds whose answer came later than the release explains */
     uint64_t early;         /* those of them during which answers to earlier bytes came */
     uint64_t late;          /* holds for which nobody waited */
@@ -81,13 +82,11 @@ struct ns_verdict {
     uint64_t lone_acks;     /* from outside: data before which a delayed ACK of this end left */
     uint64_t gaps;          /* those that came about one round trip after it */
     uint64_t gaps_ns;       /* how long after earlier data */
+    uint64_t answers;       /* answers of this end to such data */
+    uint64_t prompt;        /* those that left in the same tick, or the next */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments; /* sent meanwhile */
     uint64_t calls;    /* writes and reads of the program; from outside 0 */
-    /* From outside, of the gaps whose data was answered: sums in ms, see ns_verdict_answer. */
-    struct ns_answers {
-        double n, gap, gap2, lag, lag2;
-    } answers;
     /* The extremes: */
     uint64_t watched_ns;              /* from the first sample to the last */
     uint64_t shortest_ns, longest_ns; /* of the stalls */
@@ -130,8 +129,8 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
 /* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
 void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 
-/* The other end was watched as well: if its answers follow the arrival of the held bytes, the
- * possible stalls of this end are certain. */
+/* The other end was watched as well: if it has answered at once when the held bytes came, the
+ * stalls of this end whose answers were slow on their way are certain. */
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other);
 
 /* Everything that the reports say about a verdict. */
@@ -155,10 +154,6 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
 
 /* Count a wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);
-
-/* Count an answer of this end to data that may have been held by the peer: how long the data came
- * after earlier data, and how long after it the answer left. */
-void ns_verdict_answer(struct ns_verdict *verdict, uint64_t gap_ns, double lag_ms);
 
 /* Count another delay. One of the peer that is no longer than a round trip is the wire's. */
 void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns);
