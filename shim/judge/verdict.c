@@ -304,9 +304,9 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
 {
     /* Stalls that were doubted although their answers were prompt follow another clock. */
-    if (verdict->early > 0 || verdict->maybe == 0 || verdict->slow * 4 < verdict->maybe ||
-        other->answers < ANSWERS_LEAST || other->answers * 2 < verdict->maybe ||
-        other->prompt * 4 < other->answers * 3)
+    if (verdict->grade == NS_GRADE_PROVEN || verdict->early > 0 || verdict->maybe == 0 ||
+        verdict->slow * 4 < verdict->maybe || other->answers < ANSWERS_LEAST ||
+        other->answers * 2 < verdict->maybe || other->prompt * 4 < other->answers * 3)
         return;
     verdict->stalls += verdict->maybe;
     verdict->maybe = 0;

@@ -116,8 +116,8 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
         snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
     else
         snprintf(text, sizeof text,
-                 "bytes were held %" PRIu64 " time%s, %.1f ms each, but answers came %s, so that "
-                 "the program may not have waited for them",
+                 "bytes were held %" PRIu64 " time%s, %.1f ms each, but answers came %s; nothing "
+                 "shows that the program waited for the held bytes",
                  verdict->maybe, ns_plural(verdict->maybe),
                  mean_ms(verdict->most_ns, verdict->maybe),
                  verdict->early * 2 >= verdict->maybe ? "meanwhile" : "long after the release");
