@@ -99,8 +99,7 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
         [NS_DOUBT_NOTHING] = "there was nothing to judge",
         [NS_DOUBT_NO_LOOKS] = "there were too few samples while data was in flight",
         [NS_DOUBT_NO_UNSENT] = "this kernel does not report unsent bytes (Linux 4.6 and later do)",
-        [NS_DOUBT_NO_WINDOW] = "this kernel does not report the peer's window (Linux 5.4 and later "
-                               "do), and a full window looks the same",
+        [NS_DOUBT_NO_WINDOW] = "this kernel does not report the peer's window, which may be full",
     };
     static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
