@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exported wrappers of both libraries share: the shim (calls/) and the observing library
- * (observe/calls.c). Everything here is async-signal-safe. */
+/* What the exported wrappers of both libraries share: the library (calls/) and the observing
+ * library (observe/calls.c). Everything here is async-signal-safe. */
 #ifndef NS_WRAPPER_H
 #define NS_WRAPPER_H
 

@@ -89,8 +89,8 @@ static void leave_observation(void)
         return;
     unsetenv("NAGLESHIM_RECORD");
     unsetenv("NAGLESHIM_EXPERIMENT");
-    SAY("note: the program runs with the shim, so that 'nagleshim diagnose' only sees it from "
-        "outside; use 'nagleshim compare -- PROGRAM' to measure the shim's effect");
+    SAY("note: the program runs with the library, so that 'nagleshim diagnose' only sees it from "
+        "outside; use 'nagleshim compare -- PROGRAM' to measure the library's effect");
 }
 
 /* The program must not start without the policy that was named: a broken one is an error. */
@@ -135,12 +135,12 @@ static void warn_of_policy(const struct ns_process *process)
     char text[PATH_MAX + sizeof found.where.message + 32];
     ns_policy_find(&request, &found);
     if (!found.policy)
-        WARN("the shim does nothing, because its policy is broken or cannot be read: %s",
+        WARN("the library does nothing, because its policy is broken or cannot be read: %s",
              ns_policy_error_text(&found, text, sizeof text));
     else if (!found.policy->enabled)
-        WARN("%s: \"enabled\" is false: the shim leaves every socket alone", found.path);
+        WARN("%s: \"enabled\" is false: the library leaves every socket alone", found.path);
     else if (found.origin != NS_POLICY_BUILTIN && !is_for(found.policy, process))
-        WARN("%s: no rule is for %s: the shim leaves its sockets alone; programs that it starts "
+        WARN("%s: no rule is for %s: the library leaves its sockets alone; programs that it starts "
              "may have a rule",
              found.path, ns_path_base(process->exe ? process->exe : process->argv0));
 }
@@ -180,17 +180,17 @@ static void warn_of_program(const struct ns_reach *reach, int argc, char **argv)
 {
     const char *reason = ns_reach_reason(reach->verdict), *name = ns_path_base(argv[0]);
     if (strcmp(name, "env") == 0 && env_drops_library(argc, argv))
-        WARN("the shim will not reach the program that env starts: env takes the library out of "
+        WARN("the library will not reach the program that env starts: env takes the library out of "
              "LD_PRELOAD; put 'nagleshim run' behind env and its options");
     else if (changes_user(name))
-        WARN("the shim may not reach the program that %s starts: %s can remove LD_PRELOAD; put "
+        WARN("the library may not reach the program that %s starts: %s can remove LD_PRELOAD; put "
              "'nagleshim run' behind %s and its options",
              name, name, name);
     else if (reason && reach->is_script)
-        WARN("the shim will not reach %s: its interpreter %s %s", reach->program, reach->file,
+        WARN("the library will not reach %s: its interpreter %s %s", reach->program, reach->file,
              reason);
     else if (reason)
-        WARN("the shim will not reach %s: it %s", reach->program, reason);
+        WARN("the library will not reach %s: it %s", reach->program, reason);
 }
 
 int ns_run_main(int argc, char **argv)

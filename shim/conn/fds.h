@@ -109,7 +109,7 @@ void ns_fd_refresh(int fd, struct ns_conn *conn);
 /* Start-up: open the table for descriptors below limit. */
 void ns_fd_open(unsigned limit);
 
-/* Calls visit for every descriptor of a connection that the library governs or may govern. */
+/* Calls visit for every descriptor of a connection to which a rule applies or may apply. */
 void ns_fd_each(void (*visit)(int fd, struct ns_conn *conn, void *context), void *context);
 
 #endif

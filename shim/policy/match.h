@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rule governs a socket. Pure functions. ns_ruleset_build (which allocates) and
+/* Which rule applies to a socket. Pure functions. ns_ruleset_build (which allocates) and
  * ns_match_process use fnmatch and are for start-up and the command. All others are
  * async-signal-safe. */
 #ifndef NS_MATCH_H

@@ -10,13 +10,13 @@
 
 /* NS_COUNTER(name, text): the text is its name in the report and for the doctor. */
 #define NS_COUNTERS(NS_COUNTER)                                                                    \
-    NS_COUNTER(sockets, "sockets")       /* TCP sockets that got a rule */                         \
-    NS_COUNTER(left_alone, "left alone") /* TCP sockets that no rule matched */                    \
-    NS_COUNTER(joined, "bursts joined")  /* adaptive: TCP_NODELAY was cleared */                   \
-    NS_COUNTER(bursts, "bursts held") /* auto-cork: whose first bytes were sent with MSG_MORE */   \
-    NS_COUNTER(pushes, "pushes")      /* before a wait */                                          \
-    NS_COUNTER(late, "late pushes")   /* of bytes held for too long */                             \
-    NS_COUNTER(acks, "ACKs")          /* before a wait */                                          \
+    NS_COUNTER(sockets, "sockets")         /* TCP sockets that got a rule */                       \
+    NS_COUNTER(left_alone, "left alone")   /* TCP sockets that no rule matched */                  \
+    NS_COUNTER(joined, "bursts joined")    /* adaptive: TCP_NODELAY was cleared */                 \
+    NS_COUNTER(bursts, "bursts held")      /* auto-cork: before which the socket was corked */     \
+    NS_COUNTER(pushes, "pushes")           /* before a wait */                                     \
+    NS_COUNTER(late, "late pushes")        /* of bytes held for too long */                        \
+    NS_COUNTER(acks, "ACKs")               /* before a wait */                                     \
     NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */  \
     NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
 

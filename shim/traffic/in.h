@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens around a read from a connection that a rule governs: ns_in_begin before the call,
+/* What happens around a read from a connection that a rule applies to: ns_in_begin before the call,
  * one of the others after it. Nothing here makes the application's call or blocks; errno is
  * unchanged; all is async-signal-safe. */
 #ifndef NS_IN_H

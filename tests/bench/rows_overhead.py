@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that need no cure, which the shim must not slow down; and the cost of being observed."""
+"""Programs that need no cure, which the library must not slow down; and the cost of being observed."""
 
 import functools
 import os
@@ -14,7 +14,7 @@ from side_by_side import (BUILT_IN, NO_SHIM, OBSERVED, PROBES, CannotRun, column
 
 
 def compare_overhead(bench, name, run, pairs, note=""):
-    """run(place, policy) measures once: the shim must not make the program slower, and adaptive must not be slower
+    """run(place, policy) measures once: the library must not make the program slower, and adaptive must not be slower
     than nodelay."""
     rows = ((name, BUILT_IN, NO_SHIM, "no slower"),
             (f"{name}: adaptive / nodelay", modes()["adaptive"], modes()["nodelay"], "within 2 %"))
@@ -107,7 +107,7 @@ def saturated(bench, place, policy, cure, pieces):
 
 
 def bench_saturated(bench):
-    """A server whose waits never block, with the shim on the server only."""
+    """A server whose waits never block, with the library on the server only."""
     for pieces in (2, 20):
         name = f"saturated server, {pieces} writes, 8 clients: round / TCP_NODELAY"
         for cpus, place in bench.places.items() if bench.wanted(name) else ():

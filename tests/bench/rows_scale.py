@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The shim's costs in large processes: the instructions that it adds to a call, which are the same in every run, unlike
+"""The library's costs in large processes: the instructions that it adds to a call, which are the same in every run, unlike
 times; memory; the start of a program; and the CPU time of `nagleshim top`."""
 
 import json
@@ -23,7 +23,7 @@ def most_sockets(wanted):
 
 
 def added(bench, kind, sockets, also, count, policy=BUILT_IN):
-    """Instructions that the shim adds to one repetition."""
+    """Instructions that the library adds to one repetition."""
     one, other = ([bench.instructions(way, [PROBES / "bench_scale", kind, sockets, also, n * count]) for n in (1, 2)]
                   for way in (policy, NO_SHIM))
     return ((one[1] - one[0]) - (other[1] - other[0])) / count

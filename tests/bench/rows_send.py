@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cost of 15 small writes, and of quotes on two connections, in every mode of the shim and with the cures by hand."""
+"""The cost of 15 small writes, and of quotes on two connections, in every mode of the library and with the cures by hand."""
 
 import functools
 
@@ -52,8 +52,8 @@ def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",),
 
 def bench_quotes(bench):
     nodelay = ["--winsock-ack", "--nodelay"]
-    # By hand at one end only. That end needs immediate ACKs, too, as with the shim, and they cost a system call a round. The
-    # warm-up contains the one ACK that the shim skips as a test.
+    # By hand at one end only. That end needs immediate ACKs, too, as with the library, and they cost a system call a round. The
+    # warm-up contains the one ACK that the library skips as a test.
     rows = [(f"by hand, {end} only", {end: ["--quickack", "--nodelay"]}, None) for end in ("client", "server")]
     for mode, policy in modes().items():
         rows += [(f"{mode}, client only", {"policies": (NO_SHIM, policy)}, 1.20),

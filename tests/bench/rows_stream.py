@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that write continuously without a wait: with the shim they must be as fast as without it, and send
+"""Programs that write continuously without a wait: with the library they must be as fast as without it, and send
 as many segments. The kernel's own batching is on, as by default; the MTU is that of Ethernet and that of loopback."""
 
 import functools
@@ -13,7 +13,7 @@ SIZES = (60, 300, 600, 1448, 4000, 16384)
 READS = {65536: 24_000_000, 200: 5_000_000}
 MOST_WRITES = 20000
 
-# Compared with the program without the shim.
+# Compared with the program without the library.
 MOST_TIME = 1.05
 MOST_SEGMENTS = 1.30
 
@@ -37,7 +37,7 @@ def loop(bench, cpu, policy, port, size, most_bytes, *how):
 
 
 def loops(bench, cpus, place, mtu, reads):
-    """All sizes, with two readers that keep running: one with the shim and one without."""
+    """All sizes, with two readers that keep running: one with the library and one without."""
     names = {size: f"loop of {size}, MTU {mtu}, reads of {reads}" for size in (SIZES[1:5:3] if bench.quick else SIZES)}
     names = {size: name for size, name in names.items() if bench.wanted(f"{name}: writer / without")}
     if not names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all measurements share: a network namespace, programs with and without the shim on chosen CPUs, turns
+"""What all measurements share: a network namespace, programs with and without the library on chosen CPUs, turns
 and the table. It ends only processes that it started."""
 
 import contextlib
@@ -29,8 +29,8 @@ LISTENING = r"(?i)listening on (?:port )?(\d+)"
 
 # What a program is run with: a policy in JSON, or one of these.
 NO_SHIM = None
-BUILT_IN = ""  # the shim without a policy
-OBSERVED = "observed"  # the observing library instead of the shim
+BUILT_IN = ""  # the library without a policy
+OBSERVED = "observed"  # the observing library instead of the library
 
 
 class CannotRun(Exception):
@@ -131,7 +131,7 @@ class Bench:
             time.sleep(0.01)
         loaded = str(self.work) in pathlib.Path(f"/proc/{server.pid}/maps").read_text()
         if loaded != (policy is not NO_SHIM):
-            raise CannotRun(f"{command[0]}: the shim is {'' if loaded else 'not '}loaded")
+            raise CannotRun(f"{command[0]}: the library is {'' if loaded else 'not '}loaded")
         return listens
 
     @staticmethod

@@ -92,7 +92,7 @@ contained() {
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
 }
 
-@test "podman gives the shim to a container that asks for it, and keep-env keeps the container's LD_PRELOAD" {
+@test "podman gives the library to a container that asks for it, and keep-env keeps the container's LD_PRELOAD" {
     type -P podman >/dev/null || cannot_here "podman is not installed"
     [[ $EUID -eq 0 ]] || cannot_here "only root has the cgroups off"
     mkdir -p "$T/system"/{bin,etc,lib,proc,sys,dev,tmp,run}

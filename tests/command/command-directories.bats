@@ -63,7 +63,7 @@ $T/fleet/default.json: valid, 1 rule"
     run --separate-stderr "${as_other[@]}" check
     expect 2 output is "$T/fleet/app.json: valid, 1 rule"
     expect_whole stderr "nagleshim check: the directory '$T/namespace': Permission denied"
-    # The shim is disabled then.
+    # The library is disabled then.
     run --separate-stderr "${as_other[@]}" explain --process app --role client
     expect 2 output has "tried: $T/namespace/app.json: Permission denied"
     chmod 0755 "$T/namespace"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor --all` shows for every process whether the shim works in it, and why not.
+# Promise: `nagleshim doctor --all` shows for every process whether the library works in it, and why not.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # shellcheck disable=SC2016 # for the inner shell
 # `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
@@ -55,7 +55,7 @@ row() {
     }
 }
 
-@test "every server is listed with its policy, or with the reason why the shim does nothing" {
+@test "every server is listed with its policy, or with the reason why the library does nothing" {
     policy policies/queue_server '{"name": "quotes", "match": {"role": "client"}, "send": "auto-cork"}, {"name": "rest"}'
     broken_policy >/dev/null
     gcc -static -x c -o "$T/static" - <<<'#include <unistd.h>
@@ -78,13 +78,13 @@ int main(void) { return pause(); }'
     row off off 1 "NAGLESHIM_OFF was set when it was started"
     row broken disabled 1 "$T/broken.json:2:21: "
     row unset no 2 "LD_PRELOAD was not set"
-    row others no 1 "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
+    row others no 1 "it was started with LD_PRELOAD=libm.so.6, which does not name the library"
     row missing no 1 "LD_PRELOAD names /nowhere/libnagleshim.so: No such file or directory"
     row static no 1 "it is linked statically"
-    expect_verdict "the shim works in 2 of 9 processes that have TCP sockets or the shim"
+    expect_verdict "the library works in 2 of 9 processes that have TCP sockets or the library"
 }
 
-@test "the status is 0 if the shim works in all, and processes without sockets are only counted" {
+@test "the status is 0 if the library works in all, and processes without sockets are only counted" {
     scene 'serve one $with
         serve two $with
         env -u LD_PRELOAD sleep 1000 3>&- &
@@ -95,9 +95,9 @@ int main(void) { return pause(); }'
     expect_status 0
     row one works 1 "policy built in"
     row two works 1 "policy built in"
-    expect_part output "not listed: 2 without TCP sockets and without the shim ('--every' lists them)"
+    expect_part output "not listed: 2 without TCP sockets and without the library ('--every' lists them)"
     expect_no_part output sleep
-    expect_verdict "the shim works in 2 of 2 processes that have TCP sockets or the shim"
+    expect_verdict "the library works in 2 of 2 processes that have TCP sockets or the library"
     output=$(cat "$T/every")
     [[ $(cat "$T/status") == 1 ]]
     row sleep no 0 "LD_PRELOAD was not set"
@@ -110,8 +110,8 @@ int main(void) { return pause(); }'
         "$NS" doctor --all'
     expect_status 1
     row older '\?' 0 "use the command of version 9.9?]0;x"
-    row rules works 0 "the shim in it is version 9.9?]0;x, and this command is $(sed -n 's/^VERSION := //p' Makefile)"
-    expect_verdict "the shim works in 1 of 2 processes that have TCP sockets or the shim"
+    row rules works 0 "the library in it is version 9.9?]0;x, and this command is $(sed -n 's/^VERSION := //p' Makefile)"
+    expect_verdict "the library works in 1 of 2 processes that have TCP sockets or the library"
 }
 
 @test "a process that lives in another network and mount namespace has its row" {
@@ -165,7 +165,7 @@ PYTHON
         for i in {1..25}; do
             "$NS" doctor --all >"$T/out" 2>"$T/err" || { echo "status $?"; cat "$T/out" "$T/err"; exit 9; }
             [[ ! -s $T/err ]] || exit 8
-            grep -q "verdict: the shim works in" "$T/out" || exit 7
+            grep -q "verdict: the library works in" "$T/out" || exit 7
         done'
     expect_status 0
 }
@@ -178,7 +178,7 @@ PYTHON
         "$NS" doctor --all'
     expect_status 0
     row hangs starts 0 "it has not finished starting; if this does not change, it hangs in code that runs before main"
-    expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
+    expect_verdict "the library works in 1 of 1 processes that have TCP sockets or the library"
 }
 
 @test "other users' processes are counted, and if no process can be read the status is 3" {
@@ -198,7 +198,7 @@ verdict: no process could be read"
     expect_status 0
     row own works 1 "policy built in"
     expect_part output "not readable: 2: run doctor as root"
-    expect_verdict "the shim works in 1 of 1 processes that have TCP sockets or the shim"
+    expect_verdict "the library works in 1 of 1 processes that have TCP sockets or the library"
 }
 
 @test "a missing /proc is reported" {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor --pid` shows what the shim does in a running process, or that this is unknown.
+# Promise: `nagleshim doctor --pid` shows what the library does in a running process, or that this is unknown.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
-# `nagleshim doctor --pid` of processes in which the shim works, and of processes that cannot be judged.
+# `nagleshim doctor --pid` of processes in which the library works, and of processes that cannot be judged.
 
 load ../helpers/doctor
 
@@ -11,7 +11,7 @@ setup() {
     may_look
 }
 
-@test "doctor shows that the shim works in a process, its policy and rules, and the number of sockets" {
+@test "doctor shows that the library works in a process, its policy and rules, and the number of sockets" {
     policy policies/queue_server '{"name": "none", "match": {"role": "client"}},
         {"name": "servers", "send": "auto-cork"}, {"match": {"process": "other"}}'
     server s
@@ -68,7 +68,7 @@ setup() {
     expect_no_part output "warning: "
 }
 
-@test "doctor reads the shim of a file that was replaced, removed or renamed since" {
+@test "doctor reads the library of a file that was replaced, removed or renamed since" {
     cp "$LIBRARY" "$T/another-name.so"
     examine p pause env LD_PRELOAD="$T/another-name.so"
     expect_works p
@@ -92,7 +92,7 @@ setup() {
     expect_part output "($number is one of its threads)"
 }
 
-@test "doctor finds the shim in a forked child, and not in one that was started without it" {
+@test "doctor finds the library in a forked child, and not in one that was started without it" {
     # shellcheck disable=SC2016 # for the inner shell
     ns_start p env LD_PRELOAD="$LIBRARY" bash -c 'while :; do read -rt 9; done < <(:) & echo "forked $!"
         exec 9< <(exec env -u LD_PRELOAD sleep 1000 </dev/null >/dev/null 2>&1 & echo $!); read -r other <&9
@@ -107,7 +107,7 @@ setup() {
     expect_fails started "LD_PRELOAD was not set when it was started"
 }
 
-@test "doctor finds the shim in a process of musl" {
+@test "doctor finds the library in a process of musl" {
     musl_loader
     gcc -o "$T/patient" tests/probes/doctor_patient.c -D_GNU_SOURCE -Wl,--dynamic-linker="$musl" -pthread
     patient=$T/patient examine p pause env LD_PRELOAD="$LIBRARY"
@@ -117,15 +117,15 @@ setup() {
     expect_part output "loader: $musl (musl)"
 }
 
-@test "doctor does not claim to work if the shim has seen none of the sockets in use" {
+@test "doctor does not claim to work if the library has seen none of the sockets in use" {
     # An inherited connection that is never used.
     server s
     exec 8<>"/dev/tcp/127.0.0.1/$port"
     examine r pause env LD_PRELOAD="$LIBRARY"
     expect_status 2
     expect_part output "TCP sockets: 1"
-    expect_part output "warning: the shim is loaded, but has seen none of its TCP sockets in use"
-    expect_part output "verdict: it is unknown whether the shim works in process"
+    expect_part output "warning: the library is loaded, but has seen none of its TCP sockets in use"
+    expect_part output "verdict: it is unknown whether the library works in process"
     exec 8>&-
     examine t pause env LD_PRELOAD="$LIBRARY"
     expect_works t
@@ -149,7 +149,7 @@ setup() {
         doctor --pid "$pid"
         case $status in
         0)
-            expect_part output "verdict: the shim works in process $pid"
+            expect_part output "verdict: the library works in process $pid"
             works=$((works + 1))
             ;;
         2) expect_whole stderr "nagleshim doctor: there is no process $pid, or it has ended" ;;
@@ -206,7 +206,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
     patient p pause env LD_PRELOAD="$LIBRARY"
     doctor_without_memory "${NS_PID[p]}"
     expect 3 output has "library: $LIBRARY"
-    expect_part output "warning: the status of its shim cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
+    expect_part output "warning: the status of its library cannot be read: Operation not permitted (see kernel.yama.ptrace_scope)"
     patient q pause
     doctor_without_memory "${NS_PID[q]}"
     expect_fails q "LD_PRELOAD was not set when it was started"
@@ -233,10 +233,10 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
         examine "$kind" pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS="$kind"
         expect_status 2
         # The name of another version cannot control the terminal.
-        expect_part output "warning: the status of its shim has a form that this command does not know; use the command of version 9.9?]0;x"
+        expect_part output "warning: the status of its library has a form that this command does not know; use the command of version 9.9?]0;x"
     done
     examine garbage pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=garbage
-    expect 2 output has "warning: the status of its shim has been overwritten"
+    expect 2 output has "warning: the status of its library has been overwritten"
 }
 
 @test "doctor survives invalid addresses in a status section, and prints no control characters" {
@@ -245,13 +245,13 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
     expect_part output "warning: the name of its policy cannot be read"
     expect_part output "warning: its rules cannot be read"
     examine q pause env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=escape
-    expect_fails q 'the shim is disabled: because?[31m of?this'
+    expect_fails q 'the library is disabled: because?[31m of?this'
 }
 
 @test "doctor waits until a process that has just started is a second old" {
     local n
     for n in 1 2 3 4 5 6 7 8; do
-        # It sleeps between fork and exec, and is a copy of a shell without the shim until then.
+        # It sleeps between fork and exec, and is a copy of a shell without the library until then.
         ns_start "p$n" bash -c "read -rt 0.$((n - 1)) <><(:); exec env LD_PRELOAD=$LIBRARY $PROBES/doctor_patient pause"
         doctor_of "p$n"
         expect_works "p$n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor --pid` gives the one reason why the shim does not work in a process.
+# Promise: `nagleshim doctor --pid` gives the one reason why the library does not work in a process.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same process without that reason.
 
@@ -11,24 +11,24 @@ setup() {
     may_look
 }
 
-@test "doctor shows why the shim is disabled: a broken policy, a missing one, 'enabled': false, no rule for the program" {
+@test "doctor shows why the library is disabled: a broken policy, a missing one, 'enabled': false, no rule for the program" {
     local file
     file=$(broken_policy)
     examine p pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$file"
-    expect_fails p "the shim is disabled: $file:2:21: "
+    expect_fails p "the library is disabled: $file:2:21: "
     examine q pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/none.json"
-    expect_fails q "the shim is disabled: $T/none.json: cannot be read: No such file or directory"
+    expect_fails q "the library is disabled: $T/none.json: cannot be read: No such file or directory"
     examine r pause env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "enabled": false, "rules": [{}]}'
-    expect_fails r 'the shim is disabled: its policy says "enabled": false'
+    expect_fails r 'the library is disabled: its policy says "enabled": false'
     patient s pause env LD_PRELOAD="$LIBRARY" \
         NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
     doctor_of s
-    expect_fails s "the shim is disabled: no rule of its policy is for this program"
+    expect_fails s "the library is disabled: no rule of its policy is for this program"
 }
 
-@test "doctor shows that the shim is disabled under the program's own seccomp filter" {
+@test "doctor shows that the library is disabled under the program's own seccomp filter" {
     examine p filter env LD_PRELOAD="$LIBRARY"
-    expect_fails p "the shim is disabled: it installed a seccomp filter"
+    expect_fails p "the library is disabled: it installed a seccomp filter"
     expect_part output "seccomp: a filter is active"
     # A filter that was there before the start is not the program's own.
     # shellcheck disable=SC2016 # for the inner shell
@@ -46,13 +46,13 @@ os.execv(sys.argv[2], [sys.argv[2], "pause"])' "$LIBRARY" "$PROBES/doctor_patien
     expect_part output "seccomp: a filter is active"
 }
 
-@test "doctor names the kind of program that the shim cannot reach" {
+@test "doctor names the kind of program that the library cannot reach" {
     gcc -static -o "$T/static" -D_GNU_SOURCE -x c - <<<'#include <stdio.h>
 #include <unistd.h>
 int main(void) { puts("ready 0"); fflush(stdout); for (;;) pause(); }'
     patient=$T/static examine p pause env LD_PRELOAD="$LIBRARY"
     expect_fails p "it is linked statically, so that nothing can be preloaded into it"
-    # Go, linked dynamically: the shim is in its memory, but sees no calls.
+    # Go, linked dynamically: the library is in its memory, but sees no calls.
     gcc -o "$T/go" -D_GNU_SOURCE -pthread tests/probes/doctor_patient.c -x c - <<'END'
 __asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.text");
 END
@@ -73,7 +73,7 @@ jmp _start
 END
     ld -m elf_i386 -o "$T/small" "$T/small.o"
     doctor "$T/small"
-    expect 1 output has "reason: it is built for another kind of machine than the shim"
+    expect 1 output has "reason: it is built for another kind of machine than the library"
     # A kernel may be built without support for 32-bit programs.
     ns_start p env LD_PRELOAD="$LIBRARY" "$T/small"
     local end=$((SECONDS + 10))
@@ -82,7 +82,7 @@ END
     done
     kill -0 "${NS_PID[p]}" 2>/dev/null && [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || return 0
     doctor_of p
-    expect_fails p "it is built for another kind of machine than the shim"
+    expect_fails p "it is built for another kind of machine than the library"
 }
 
 @test "doctor says that a process has more rights than its user: set-user-ID, file capabilities" {
@@ -112,7 +112,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     examine p pause env LD_PRELOAD="$T/none/libnagleshim.so"
     expect_fails p "LD_PRELOAD names $T/none/libnagleshim.so: No such file or directory"
     examine q pause env LD_PRELOAD=libm.so.6
-    expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the shim"
+    expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the library"
     examine o pause env LD_PRELOAD="$OBSERVER"
     expect_fails o "it has libnagleshim-observe.so instead, which only observes: 'nagleshim diagnose' started it"
     mkdir "$T/bad"
@@ -159,7 +159,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_works q
 }
 
-@test "doctor reads /etc/ld.so.preload, which loads the shim into set-user-ID programs, too, where it is disabled" {
+@test "doctor reads /etc/ld.so.preload, which loads the library into set-user-ID programs, too, where it is disabled" {
     make_root
     unset NAGLESHIM_POLICY_DIR
     echo /opt/libnagleshim.so >"$root/etc/ld.so.preload"
@@ -177,7 +177,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
         expect_denied r
         return 0
     fi
-    expect_fails r "the shim is disabled: it runs with more rights than its user's (set-user-ID and its like)"
+    expect_fails r "the library is disabled: it runs with more rights than its user's (set-user-ID and its like)"
 }
 
 @test "doctor shows that /etc/ld.so.preload is newer than the process, or that musl does not read it" {
@@ -218,5 +218,5 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     [[ -n $pid ]] || return 0 # a PID namespace has none
     doctor --pid "$pid"
     expect 1 output has "reason: it is a kernel thread, which runs no program"
-    expect_verdict "the shim does not work in process $pid"
+    expect_verdict "the library does not work in process $pid"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `nagleshim doctor PROGRAM` shows whether the shim can be preloaded into a program, and why not.
+# Promise: `nagleshim doctor PROGRAM` shows whether the library can be preloaded into a program, and why not.
 # shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same program without that reason.
 
@@ -11,15 +11,15 @@ setup() {
     program ordinary "$T/ordinary"
 }
 
-@test "doctor shows that the shim reaches an ordinary program, and which policy and rules it gets" {
+@test "doctor shows that the library reaches an ordinary program, and which policy and rules it gets" {
     policy policies/ordinary '{"name": "mine", "match": {"process": "ordinary"}, "send": "auto-cork"},
         {"name": "others", "match": {"process": "other"}}'
     doctor "$T/ordinary"
     expect 0 stderr is ""
-    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
+    expect_verdict "the library can reach this program; it is not preloaded here ('nagleshim run' does it)"
     LD_PRELOAD=$LIBRARY run --separate-stderr "$NS" doctor "$T/ordinary"
     expect_status 0
-    expect_verdict "the shim reaches this program"
+    expect_verdict "the library reaches this program"
     doctor "$T/ordinary"
     expect_part output "program: $T/ordinary"
     expect_part output "(glibc)"
@@ -38,7 +38,7 @@ policy: built in"
     local words
     echo 'int main(void) { return 3; }' | gcc -x c -o "$T/own-calls" -
     doctor "$T/own-calls"
-    expect 0 output has "verdict: the shim can be loaded; nothing in the program calls libc's socket, connect or accept"
+    expect 0 output has "verdict: the library can be loaded; nothing in the program calls libc's socket, connect or accept"
     expect_part output "it has no TCP sockets, or it makes its own system calls"
     # One that loads libraries or starts programs: these may have sockets.
     for words in 'dlopen(0, 1)' 'system("true")'; do
@@ -46,14 +46,14 @@ policy: built in"
             #include <stdlib.h>
             int main(void) { return !$words; }" | gcc -x c -o "$T/loads" -
         doctor "$T/loads"
-        expect_verdict "the shim can be loaded; the program has no sockets at its start, but it may load a library or start a program that has, and the shim reaches these"
+        expect_verdict "the library can be loaded; the program has no sockets at its start, but it may load a library or start a program that has, and the library reaches these"
     done
     # A library of the program does.
     echo 'int socket(int, int, int); int reach(void) { return socket(0, 0, 0); }' | gcc -shared -fPIC -x c -o "$T/libreach.so" -
     echo 'int reach(void); int main(void) { return reach(); }' |
         gcc -x c -o "$T/by-library" - -L"$T" -Wl,--no-as-needed -lreach -Wl,-rpath,"$T"
     doctor "$T/by-library"
-    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
+    expect_verdict "the library can reach this program; it is not preloaded here ('nagleshim run' does it)"
 }
 
 @test "doctor does not run the program, and does not take its arguments for options" {
@@ -65,17 +65,17 @@ policy: built in"
     expect 1 output has "reason: no rule of its policy matches this program"
 }
 
-@test "doctor says why the shim does not reach a program: static, Go, another machine, another loader" {
+@test "doctor says why the library does not reach a program: static, Go, another machine, another loader" {
     local kind expected
     while IFS='|' read -r kind expected; do
         program "$kind" "$T/$kind"
         doctor "$T/$kind"
         expect 1 stderr is "" output has "reason: it $expected"
-        expect_verdict "the shim would do nothing for this program"
+        expect_verdict "the library would do nothing for this program"
     done <<'CASES'
 static|is linked statically, so that nothing can be preloaded into it
 go-note|is a Go program, which makes its system calls without libc
-other-machine|is built for another kind of machine than the shim
+other-machine|is built for another kind of machine than the library
 CASES
     echo 'int main(void) { return 3; }' | gcc -x c -Wl,--dynamic-linker=/bin/sh -o "$T/odd" -
     doctor "$T/odd"
@@ -121,7 +121,7 @@ CASES
 
 @test "doctor gives the reasons that are in the environment and the installation" {
     NAGLESHIM_OFF=1 doctor "$T/ordinary"
-    expect 1 output has "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
+    expect 1 output has "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
     NAGLESHIM_POLICY=$(broken_policy) doctor "$T/ordinary"
     expect 1 stderr has "nagleshim doctor: $T/broken.json:2:21: "
     expect_part output "reason: its policy is broken or cannot be read"
@@ -207,7 +207,7 @@ int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
         esac
         run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
         expect_status 1
-        expect_verdict "the shim would do nothing for this program"
+        expect_verdict "the library would do nothing for this program"
         # shellcheck disable=SC2053 # a pattern
         [[ $(grep '^reason: ' <<<"$output") == "reason: the library would not load: "$expected ]] || {
             seen
@@ -234,11 +234,11 @@ CASES
         cannot_here "the library is installed"
     fi
     expect 1 output has "reason: the library would not load: the loader says of libnagleshim.so: "
-    expect_verdict "the shim would do nothing for this program"
+    expect_verdict "the library would do nothing for this program"
     run --separate-stderr env LD_LIBRARY_PATH="$T/found" LD_PRELOAD=libnagleshim.so "$NS" doctor "$T/ordinary"
     expect 0 output has "library: libnagleshim.so, from LD_PRELOAD"
     expect_part output "trial: the program's loader accepts the library"
-    expect_verdict "the shim reaches this program"
+    expect_verdict "the library reaches this program"
     # A path is not searched for.
     run --separate-stderr env LD_PRELOAD=/nosuch/libnagleshim.so "$NS" doctor "$T/ordinary"
     expect 1 output has "reason: the library would not load: the loader says of /nosuch/libnagleshim.so: "
@@ -254,7 +254,7 @@ CASES
     # shellcheck disable=SC2016 # for the inner shell
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
     expect 0 output has "library: $LIBRARY, from /etc/ld.so.preload"
-    expect_verdict "the shim reaches this program"
+    expect_verdict "the library reaches this program"
 }
 
 @test "doctor runs no loader that belongs to an ordinary user" {

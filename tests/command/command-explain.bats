@@ -87,12 +87,12 @@ policy: $T/policies/$real.json, 1 rule"
     expect_status 1
 }
 
-@test "explain warns if the shim will not reach the program or is switched off" {
+@test "explain warns if the library will not reach the program or is switched off" {
     program static "$T/static"
     explain --process "$T/static"
-    expect 0 output has "warning: the shim will not reach this process: $T/static is linked statically"
+    expect 0 output has "warning: the library will not reach this process: $T/static is linked statically"
     NAGLESHIM_OFF=1 explain --process cat
-    expect 0 output has "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off here"
+    expect 0 output has "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off here"
 }
 
 @test "explain accepts IPv6 addresses, and treats IPv4-mapped ones as IPv4" {
@@ -137,10 +137,10 @@ policy: $T/policies/$real.json, 1 rule"
 CASES
 }
 
-@test "explain exits 2 for a broken or unreadable policy, and shows that the shim is disabled" {
+@test "explain exits 2 for a broken or unreadable policy, and shows that the library is disabled" {
     explain -p "$(broken_policy)" --process cat
     expect 2 stderr has "nagleshim explain: $T/broken.json:2:21: " output has "tried: $T/broken.json: invalid"
-    expect_part output "the shim is disabled: every socket is left alone"
+    expect_part output "the library is disabled: every socket is left alone"
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
     explain --process cat
@@ -164,7 +164,7 @@ CASES
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
     explain -p "$(policy p '{"send": "app", "ack": "app"}')" --process cat --role client
     expect_part output "send app: TCP_NODELAY stays as the application has it; nothing is held or pushed"
-    expect_part output "ack app: the kernel acknowledges when it would without the shim"
+    expect_part output "ack app: the kernel acknowledges when it would without the library"
 }
 
 @test "explain describes what a rule does to socket options" {

@@ -88,13 +88,13 @@ expect_nothing() {
 @test "run warns of a broken policy that the program would get from the environment" {
     NAGLESHIM_POLICY=$(broken_policy) run_touch
     expect_status 0
-    [[ -e $T/ran && ${stderr_lines[0]} == "nagleshim run: warning: the shim does nothing, because its policy is broken or cannot be read: $T/broken.json:2:21: "* ]]
+    [[ -e $T/ran && ${stderr_lines[0]} == "nagleshim run: warning: the library does nothing, because its policy is broken or cannot be read: $T/broken.json:2:21: "* ]]
     NAGLESHIM_POLICY=$T/none.json run_touch
     [[ -e $T/ran && ${stderr_lines[0]} == *"cannot be read: $T/none.json: cannot be read: No such file or directory" ]]
     cp "$T/broken.json" "$T/policies/touch.json"
     run_touch
     expect_status 0
-    expect_part stderr "nagleshim run: warning: the shim does nothing, because its policy is broken or cannot be read: $T/policies/touch.json:2:21: "
+    expect_part stderr "nagleshim run: warning: the library does nothing, because its policy is broken or cannot be read: $T/policies/touch.json:2:21: "
     [[ ${#stderr_lines[@]} -eq 1 && -e $T/ran ]]
     # Options on the command line take precedence.
     run_touch --send app
@@ -107,10 +107,10 @@ expect_nothing() {
     local file
     file=$(realpath "$(policy p '{"match": {"process": "other"}}')")
     run_touch -p "$file"
-    expect_warning "$file: no rule is for touch: the shim leaves its sockets alone; programs that it starts may have a rule"
+    expect_warning "$file: no rule is for touch: the library leaves its sockets alone; programs that it starts may have a rule"
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$file"
     run_touch -p "$file"
-    expect_warning "$file: \"enabled\" is false: the shim leaves every socket alone"
+    expect_warning "$file: \"enabled\" is false: the library leaves every socket alone"
     policy p '{"match": {"process": "touch"}}, {"match": {"process": "other"}}' >/dev/null
     run_touch -p "$file"
     expect_nothing
@@ -122,7 +122,7 @@ expect_nothing() {
         # shellcheck disable=SC2086 # several words
         run --separate-stderr "$NS" run -- $words true
         expect_status 0
-        expect_whole stderr "nagleshim run: warning: the shim will not reach the program that env starts: env takes the library out of LD_PRELOAD; put 'nagleshim run' behind env and its options"
+        expect_whole stderr "nagleshim run: warning: the library will not reach the program that env starts: env takes the library out of LD_PRELOAD; put 'nagleshim run' behind env and its options"
     done <<'CASES'
 env -i
 env -
@@ -141,7 +141,7 @@ CASES
         cp /bin/true "$T/$words"
         run --separate-stderr "$NS" run -- "$T/$words" -u nobody program
         expect_status 0
-        expect_whole stderr "nagleshim run: warning: the shim may not reach the program that $words starts: $words can remove LD_PRELOAD; put 'nagleshim run' behind $words and its options"
+        expect_whole stderr "nagleshim run: warning: the library may not reach the program that $words starts: $words can remove LD_PRELOAD; put 'nagleshim run' behind $words and its options"
     done
 }
 

@@ -85,7 +85,7 @@ PYTHON
 @test "doctor --json has facts, warnings, reasons and the verdict of a program" {
     program ordinary "$T/ordinary"
     program static "$T/static"
-    json 0 'o["works"] == "yes" and o["verdict"].startswith("the shim can reach this program; ") and o["reasons"] == []
+    json 0 'o["works"] == "yes" and o["verdict"].startswith("the library can reach this program; ") and o["reasons"] == []
         and o["preloaded"] is False
         and {"name": "program", "text": "'"$T"'/ordinary"} in o["facts"] and o["warnings"] == []
         and o["tried"][0] == {"path": "'"$T"'/policies/ordinary.json", "result": "not there"}' doctor --json "$T/ordinary"
@@ -95,13 +95,13 @@ PYTHON
     # After the program, --json is the program's own option.
     run "$NS" doctor "$T/ordinary" --json
     expect_status 0
-    expect_verdict "the shim can reach this program; it is not preloaded here ('nagleshim run' does it)"
+    expect_verdict "the library can reach this program; it is not preloaded here ('nagleshim run' does it)"
 }
 
 @test "doctor --json has the same members for a process" {
     may_look
     patient p pause env LD_PRELOAD="$LIBRARY"
-    json 0 'o["works"] == "yes" and o["verdict"] == "the shim works in process '"${NS_PID[p]}"'"
+    json 0 'o["works"] == "yes" and o["verdict"] == "the library works in process '"${NS_PID[p]}"'"
         and any(f["name"] == "so far" and f["text"].startswith("sockets ") for f in o["facts"])' doctor --pid "${NS_PID[p]}" --json
     patient q pause
     json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]' doctor --json --pid "${NS_PID[q]}"

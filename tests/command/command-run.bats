@@ -206,10 +206,10 @@ DIR|126|cannot run 'DIR': Permission denied
 CASES
 }
 
-@test "run says that NAGLESHIM_OFF switches the shim off, and runs the program" {
+@test "run says that NAGLESHIM_OFF switches the library off, and runs the program" {
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" run -- echo ran
     expect 0 output is ran
-    expect_whole stderr "nagleshim run: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
+    expect_whole stderr "nagleshim run: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
     local off
     for off in "" 0; do
         NAGLESHIM_OFF=$off run --separate-stderr "$NS" run -- echo ran
@@ -244,7 +244,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     let_others_in "$T"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" run -- "$file"
     expect_status 3
-    expect_whole stderr "nagleshim run: warning: the shim will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there"
+    expect_whole stderr "nagleshim run: warning: the library will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there"
 }
 
 @test "run warns of a static program and of scripts for it: by path, by env, and by another script" {
@@ -252,7 +252,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     program static "$T/static"
     PATH=$T:$PATH run --separate-stderr "$NS" run -- static
     expect_status 3
-    expect_whole stderr "nagleshim run: warning: the shim will not reach $T/static: it is linked statically, so that nothing can be preloaded into it"
+    expect_whole stderr "nagleshim run: warning: the library will not reach $T/static: it is linked statically, so that nothing can be preloaded into it"
     printf '#! %s -x\n' "$T/static" >"$T/by-path"
     printf '#!/usr/bin/env static\n' >"$T/by-env"
     printf '#!/usr/bin/env -S VAR=1 static -u\n' >"$T/by-env-split"
@@ -262,12 +262,12 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     for script in by-path by-env by-env-split by-env-glued by-script; do
         PATH=$T:$PATH run --separate-stderr "$NS" run -- "$T/$script"
         expect_status 3
-        expect_whole stderr "nagleshim run: warning: the shim will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it"
+        expect_whole stderr "nagleshim run: warning: the library will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it"
     done
     # An empty entry of PATH is the current directory.
     cd "$T"
     PATH=/nowhere::/bin:/usr/bin run --separate-stderr "$NS" run -- static
-    expect_part stderr "the shim will not reach ./static: it is linked statically"
+    expect_part stderr "the library will not reach ./static: it is linked statically"
 }
 
 @test "run exits with 125 if its help cannot be written" {

@@ -160,12 +160,12 @@ $T/policies/nagleshim.json: valid, 3 rules"
     expect 0 output is "NAGLESHIM_POLICY: valid, 1 rule"
 }
 
-@test "check without a file reports errors in the policy of the environment, and that the shim is switched off" {
+@test "check without a file reports errors in the policy of the environment, and that the library is switched off" {
     NAGLESHIM_POLICY='{"version": 2, "rules": []}' run --separate-stderr "$NS" check
     expect 1 stderr has "NAGLESHIM_POLICY:1:13: "
     NAGLESHIM_POLICY=$T/none.json run --separate-stderr "$NS" check
     expect 2 stderr has "$T/none.json: cannot be read"
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" check
     expect_status 0
-    expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the shim is switched off"
+    expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
 }

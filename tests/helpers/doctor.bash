@@ -60,14 +60,14 @@ expect_verdict() {
 
 expect_works() {
     expect_status 0
-    expect_verdict "the shim works in process ${NS_PID[$1]}"
+    expect_verdict "the library works in process ${NS_PID[$1]}"
     expect_no_part output "reason: "
 }
 
 # expect_fails NAME REASON: the library does not work in the process, for this one reason.
 expect_fails() {
     expect_status 1
-    expect_verdict "the shim does not work in process ${NS_PID[$1]}"
+    expect_verdict "the library does not work in process ${NS_PID[$1]}"
     expect_part output "reason: $2"
     [[ $(grep -c '^reason: ' <<<"$output") -eq 1 ]]
 }

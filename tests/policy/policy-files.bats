@@ -21,7 +21,7 @@ setup() {
     mkdir "$POLICIES"
 }
 
-# shimmed COMMAND...: with the shim.
+# shimmed COMMAND...: with the library.
 shimmed() {
     env LD_PRELOAD="$LIBRARY" "$@"
 }
@@ -90,7 +90,7 @@ two_programs() {
     [[ $stderr == *"policy $POLICIES/app.json: 1 of 1 rules are for this process"* ]]
 }
 
-@test "without the shim, the directory makes no difference" {
+@test "without the library, the directory makes no difference" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/alpha.json"
     NAGLESHIM_POLICY_DIR=$POLICIES gets stalls alpha.result "$T/alpha"
@@ -157,7 +157,7 @@ two_programs() {
     NAGLESHIM_POLICY_DIR=$POLICIES gets 2 result shimmed "$EXAMPLES/queue_put"
 }
 
-@test "rules that do not match leave a socket alone, and the shim counts it" {
+@test "rules that do not match leave a socket alone, and the library counts it" {
     export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
     gets stalls result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
         "$EXAMPLES/queue_put"
@@ -188,7 +188,7 @@ two_programs() {
     grep -qF "$POLICIES/alpha.json:1:26: " "$T/log"
 }
 
-@test "with a broken policy, a program has the same output and exit status as without the shim" {
+@test "with a broken policy, a program has the same output and exit status as without the library" {
     local command
     for command in 'echo one; exit 0' 'seq 1 5000' 'echo one; echo two >&2; exit 7' 'cat /etc/passwd; kill -TERM $$'; do
         run --separate-stderr bash -c "$command"
@@ -205,7 +205,7 @@ two_programs() {
     done
 }
 
-@test "NAGLESHIM_OFF switches the shim off, unless it is empty or 0" {
+@test "NAGLESHIM_OFF switches the library off, unless it is empty or 0" {
     export NAGLESHIM_POLICY=$AUTO_CORK
     local off
     for off in 1 00; do

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A library with the note of the shim, and with a status section such as other versions may have,
-// or something has overwritten. NS_TEST_STATUS: "older", "newer", "garbage", "rules" or "escape";
-// with "hang" its constructor never ends. The layout of the first four members stands in every
-// version.
+// A library with the note of the library, and with a status section such as other versions may
+// have, or something has overwritten. NS_TEST_STATUS: "older", "newer", "garbage", "rules" or
+// "escape"; with "hang" its constructor never ends. The layout of the first four members stands in
+// every version.
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: Random programs see the same results, errno, events, signals and bytes with the shim as without it.
+# Promise: Random programs see the same results, errno, events, signals and bytes with the library as without it.
 # tests/differential runs random sequences of socket calls without the library and with it, under each policy, against a
 # peer that follows the script. Return values, errno, revents, signals and bytes must be the same. The scripts in
 # corpus.txt, which once differed, run first, then scripts made from the first seeds. With DIFFERENTIAL_SECONDS

@@ -44,7 +44,7 @@ quiet() {
     trace "$T/shimmed" "$from" "$LIBRARY" "$@"
     asked_once
     diff "$T/plain" "$T/shimmed" || {
-        echo "< without the shim, > with it: $*"
+        echo "< without the library, > with it: $*"
         return 1
     }
     started

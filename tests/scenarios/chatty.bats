@@ -53,7 +53,7 @@ codec() {
     talker=("$python" "$PWD/examples/chatty/talk.py")
 }
 
-@test "Python's json.dump to an unbuffered file: each message stalls without the shim" {
+@test "Python's json.dump to an unbuffered file: each message stalls without the library" {
     codec
     stalls_without_the_shim "${talker[@]}"
 }
@@ -77,7 +77,7 @@ codec() {
     done <"$T/modes"
 }
 
-@test "Java's DataOutputStream without a buffer: each message stalls without the shim" {
+@test "Java's DataOutputStream without a buffer: each message stalls without the library" {
     command -v javac >/dev/null || ns_skip "no javac"
     stalls_without_the_shim java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk
 }

@@ -43,17 +43,17 @@ post() {
     return 1
 }
 
-@test "10 ms away: without the shim, a POST in two writes takes a delayed ACK in addition to the round trips" {
+@test "10 ms away: without the library, a POST in two writes takes a delayed ACK in addition to the round trips" {
     local on_server=() on_client=()
     post 55 90
 }
 
-@test "10 ms away: with the shim on the client only, a POST in two writes takes one round trip" {
+@test "10 ms away: with the library on the client only, a POST in two writes takes one round trip" {
     local on_server=() on_client=(LD_PRELOAD="$LIBRARY")
     post 20 28
 }
 
-@test "10 ms away: with the shim on the server only, a POST in two writes takes two round trips" {
+@test "10 ms away: with the library on the server only, a POST in two writes takes two round trips" {
     local on_server=(LD_PRELOAD="$LIBRARY") on_client=()
     post 40 48
 }

@@ -22,23 +22,23 @@ cured_on() {
     shim_on "$1" flows "$(auto_cork 200)"
 }
 
-@test "a client that writes with fprintf stalls without the shim, and not with it" {
+@test "a client that writes with fprintf stalls without the library, and not with it" {
     cured_on client 'fprintf fgets 2' 'server write read 1'
     cured_on client 'fprintf read 2' 'server write read 1'
 }
 
-@test "a client that writes with dprintf stalls without the shim, and not with it" {
+@test "a client that writes with dprintf stalls without the library, and not with it" {
     cured_on client 'dprintf fgets 2' 'server write read 1'
 }
 
-@test "clients that write with fprintf or dprintf do not stall with the shim on their server only" {
+@test "clients that write with fprintf or dprintf do not stall with the library on their server only" {
     between 'fprintf fgets 2' 'server write read 1'
     shim_on server flows
     between 'dprintf fgets 2' 'server write read 1'
     shim_on server flows
 }
 
-@test "a client that reads with stdio stalls without the shim, and not with it; with getc alone it waits for a limited delayed ACK" {
+@test "a client that reads with stdio stalls without the library, and not with it; with getc alone it waits for a limited delayed ACK" {
     local reads
     for reads in fgets getline fread getc_unlocked; do
         between "write $reads 1" 'server write read 2'
@@ -52,7 +52,7 @@ cured_on() {
     shim_on client flows
 }
 
-@test "a server that reads with fgets from a stream of its connection stalls without the shim, and not with it" {
+@test "a server that reads with fgets from a stream of its connection stalls without the library, and not with it" {
     cured_on server 'write read 2' 'server fprintf fgets 2'
 }
 
@@ -73,19 +73,19 @@ cured_on() {
     shim_on server flows "$(auto_cork 100000)"
 }
 
-@test "a server of inetd that answers with printf on descriptor 1 stalls without the shim, and not with it" {
+@test "a server of inetd that answers with printf on descriptor 1 stalls without the library, and not with it" {
     cured_on server 'write read 1' 'inetd fprintf fgets 2'
     cured_on server 'write read 1' 'inetd fprintf read 2'
 }
 
-@test "a server that inherits a connection and uses it only through stdio does not stall with the shim" {
+@test "a server that inherits a connection and uses it only through stdio does not stall with the library" {
     cured_on server 'write read 1' 'parent fprintf fgets 2'
 }
 
-@test "a server that inherits a connection on descriptor 5 and calls only write and read does not stall with the shim" {
+@test "a server that inherits a connection on descriptor 5 and calls only write and read does not stall with the library" {
     cured_on server 'write read 1' 'parent write read 2'
 }
 
-@test "a server of inetd that reads descriptor 0 with fgets does not stall with the shim" {
+@test "a server of inetd that reads descriptor 0 with fgets does not stall with the library" {
     cured_on server 'write read 2' 'inetd fprintf fgets 1'
 }

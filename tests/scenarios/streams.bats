@@ -64,13 +64,13 @@ as_few_segments() {
             $(middle_of_three "${by_hand[@]}") >= 1.2 * $(middle_of_three "${ours[@]}")"; then
             return 0
         fi
-        echo "attempt $attempt: ${ours[*]} segments, ${without[*]} without the shim," \
+        echo "attempt $attempt: ${ours[*]} segments, ${without[*]} without the library," \
             "${by_hand[*]} with TCP_NODELAY by hand"
     done
     return 1
 }
 
-@test "a loop of writes of 300, 600 or 4000 bytes leaves in as few segments as without the shim" {
+@test "a loop of writes of 300, 600 or 4000 bytes leaves in as few segments as without the library" {
     local size
     for size in 300 600 4000; do
         as_few_segments "$size"

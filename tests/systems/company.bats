@@ -62,7 +62,7 @@ flows() {
     for attempt in 1 2 3; do
         packets 100 10 "$@"
         grep -qE '\bsockets [1-9]' "$CLIENT_LOG" || {
-            echo "the shim did not treat the client's socket: $*"
+            echo "the library did not treat the client's socket: $*"
             cat "$CLIENT_LOG" "$T/client.err" || true
             return 1
         }

@@ -17,7 +17,7 @@
 int ns_doctor_program(char **words, unsigned n);
 int ns_doctor_process(pid_t pid);
 
-/* Every process; with every, also those without TCP sockets and without the shim. */
+/* Every process; with every, also those without TCP sockets and without the library. */
 int ns_doctor_all(bool every);
 
 /* "loader: FILE (libc)", unless loader is "". */
@@ -47,11 +47,11 @@ struct ns_findings {
 __attribute__((format(printf, 3, 4))) void
 ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...);
 
-/* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the shim
+/* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the library
  * works. */
 const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings);
 
-/* "yes", "no" or "unknown": does the shim work? */
+/* "yes", "no" or "unknown": does the library work? */
 const char *ns_findings_works(const struct ns_findings *findings);
 
 /* Print warnings, then reasons. */
@@ -69,7 +69,7 @@ struct ns_examination {
     struct ns_elf elf;
     struct ns_findings findings;
     unsigned sockets; /* descriptors of TCP sockets */
-    /* if the shim is loaded and its status could be read */
+    /* if the library is loaded and its status could be read */
     bool has_policy;
     char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
     cJSON *rules;          /* those that apply to the process: number, name, send, ack, sockets */

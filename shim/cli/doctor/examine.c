@@ -98,9 +98,9 @@ static void judge_disabled(struct ns_examination *examination)
         snprintf(reason, sizeof reason, "the reason is unknown");
     /* A message about a policy begins with its file. */
     if (length > 0 && strncmp(reason, examination->policy, length) == 0 && reason[length] == ':')
-        ADD(BROKEN, "the shim is disabled: %s", reason);
+        ADD(BROKEN, "the library is disabled: %s", reason);
     else
-        ADD(DISABLED, "the shim is disabled: %s", reason);
+        ADD(DISABLED, "the library is disabled: %s", reason);
 }
 
 static bool is_not_liburing(void *context, const struct ns_mapping *mapping)
@@ -109,7 +109,7 @@ static bool is_not_liburing(void *context, const struct ns_mapping *mapping)
     return !mapping->has_file || !strstr(mapping->path, "/liburing");
 }
 
-/* Does the shim see what the process does with its sockets? */
+/* Does the library see what the process does with its sockets? */
 static void judge_sockets(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
@@ -123,7 +123,7 @@ static void judge_sockets(struct ns_examination *examination, bool has_ring)
         ADD(GO, "it %s", ns_reach_reason(NS_REACH_GO));
     else if (examination->sockets > 0)
         ADD(UNSEEN,
-            "the shim is loaded, but has seen none of its TCP sockets in use: the program "
+            "the library is loaded, but has seen none of its TCP sockets in use: the program "
             "has not used them yet, or its calls do not go through libc (see nagleshim(7); "
             "'nagleshim cure --pid %d' reaches them)",
             examination->proc.process);
@@ -134,11 +134,11 @@ static void judge_status(struct ns_examination *examination, bool has_ring)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     if (strcmp(loaded->library, NS_VERSION) != 0)
-        ADD(VERSION, "the shim in it is version %s, and this command is " NS_VERSION,
+        ADD(VERSION, "the library in it is version %s, and this command is " NS_VERSION,
             loaded->library[0] ? loaded->library : "unknown");
     read_policy(examination);
     if (loaded->status.state == NS_STATUS_OFF)
-        ADD(OFF, "NAGLESHIM_OFF was set when it was started, which switches the shim off");
+        ADD(OFF, "NAGLESHIM_OFF was set when it was started, which switches the library off");
     else if (loaded->status.state == NS_STATUS_DISABLED)
         judge_disabled(examination);
     else
@@ -251,7 +251,7 @@ static void judge_absent(struct ns_examination *examination)
     } else if (judge_preload_file(examination)) {
         ;
     } else if (list && *list) {
-        ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%.256s, which does not name the shim",
+        ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%.256s, which does not name the library",
             ns_sanitize(list));
     } else {
         ADD(UNSET, "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
@@ -277,14 +277,16 @@ static void judge(struct ns_examination *examination, bool has_ring)
                       "that runs before main");
     else if (loaded->shim == NS_SHIM_VERSION)
         ADD(FORM,
-            "the status of its shim has a form that this command does not know; use the command of "
+            "the status of its library has a form that this command does not know; use the command "
+            "of "
             "version %s",
-            loaded->library[0] ? loaded->library : "the shim, if it has a doctor");
+            loaded->library[0] ? loaded->library : "the library, if it has a doctor");
     else if (loaded->error)
-        ADD(UNREADABLE, "the status of its shim cannot be read: %s (see kernel.yama.ptrace_scope)",
+        ADD(UNREADABLE,
+            "the status of its library cannot be read: %s (see kernel.yama.ptrace_scope)",
             strerror(-loaded->error));
     else
-        ADD(UNREADABLE, "the status of its shim has been overwritten");
+        ADD(UNREADABLE, "the status of its library has been overwritten");
 }
 
 /* A process that was just started may still be a copy of its parent, or be loading libraries: it is

@@ -120,9 +120,9 @@ static int print(const struct ns_examination *examination, pid_t asked)
         print_status(examination);
     ns_findings_print(&examination->findings);
     ns_findings_conclude(works,
-                         *works == 'y'   ? "the shim works in process %d"
-                         : *works == 'n' ? "the shim does not work in process %d"
-                                         : "it is unknown whether the shim works in process %d",
+                         *works == 'y'   ? "the library works in process %d"
+                         : *works == 'n' ? "the library does not work in process %d"
+                                         : "it is unknown whether the library works in process %d",
                          examination->proc.process);
     if (*works == 'u')
         return is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
@@ -153,7 +153,7 @@ int ns_doctor_process(pid_t pid)
 struct census {
     bool every;
     unsigned works, lacks, unknown, starting; /* in the table */
-    unsigned others;                          /* without TCP sockets and without the shim */
+    unsigned others;                          /* without TCP sockets and without the library */
     unsigned denied;                          /* could not be read */
     unsigned stuck;                           /* in the kernel */
 };
@@ -263,7 +263,7 @@ static bool visit(void *context, pid_t pid)
 static void print_counts(const struct census *census)
 {
     if (census->others > 0)
-        FACT("not listed", "%u without TCP sockets and without the shim ('--every' lists them)",
+        FACT("not listed", "%u without TCP sockets and without the library ('--every' lists them)",
              census->others);
     if (census->denied > 0)
         FACT("not readable", "%u: %s", census->denied, denied_text());
@@ -287,11 +287,11 @@ static int conclude(const struct census *census)
         return NS_EXIT_DENIED;
     }
     if (all == 0)
-        ns_findings_conclude("yes", "no process has TCP sockets or the shim");
+        ns_findings_conclude("yes", "no process has TCP sockets or the library");
     else
         ns_findings_conclude(
-            census->works == all ? "yes" : "no", "the shim works in %u of %u%s", census->works, all,
-            census->every ? " processes" : " processes that have TCP sockets or the shim");
+            census->works == all ? "yes" : "no", "the library works in %u of %u%s", census->works,
+            all, census->every ? " processes" : " processes that have TCP sockets or the library");
     return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
 }
 

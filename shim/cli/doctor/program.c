@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim doctor PROGRAM` finds about a program that does not run. It must not run it,
- * and must not judge by other means than reach.h, trial.h and the shim's own search for a policy.
+ * and must not judge by other means than reach.h, trial.h and the library's own search for a
+ * policy.
  * */
 #include "cli/doctor/doctor.h"
 
@@ -163,23 +164,24 @@ int ns_doctor_program(char **words, unsigned n)
     ns_findings_print(&findings);
     cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_verdict(&findings)) {
-        ns_findings_conclude("no", "the shim would do nothing for this program");
+        ns_findings_conclude("no", "the library would do nothing for this program");
         return NS_EXIT_NO;
     }
     if (!(imports & NS_ELF_SOCKETS)) {
         ns_findings_conclude(
-            "yes", "the shim can be loaded; %s",
+            "yes", "the library can be loaded; %s",
             imports & NS_ELF_OTHERS
                 ? "the program has no sockets at its start, but it may load a library or start a "
-                  "program that has, and the shim reaches these"
+                  "program that has, and the library reaches these"
                 : "nothing in the program calls libc's socket, connect or accept: it has no TCP "
                   "sockets, or it makes its own system calls, which only 'nagleshim cure --pid' "
                   "and the other end reach");
         return NS_EXIT_YES;
     }
     ns_findings_conclude("yes", "%s",
-                         is_preloaded ? "the shim reaches this program"
-                                      : "the shim can reach this program; it is not preloaded here "
-                                        "('nagleshim run' does it)");
+                         is_preloaded
+                             ? "the library reaches this program"
+                             : "the library can reach this program; it is not preloaded here "
+                               "('nagleshim run' does it)");
     return NS_EXIT_YES;
 }

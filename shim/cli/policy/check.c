@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns `nagleshim check`: it reads policies as the shim does and prints what is wrong with them.
+/* Owns `nagleshim check`: it reads policies as the library does and prints what is wrong with them.
  * The errors and warnings are those of policy.h; only the access rights are judged here. */
 #include "cli/cli.h"
 #include "cli/output.h"

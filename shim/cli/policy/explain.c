@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim explain`: it finds the policy that a program would get, matches one socket, which
- * only the options describe, and says why. It must use the shim's own search and matcher, never a
- * copy of their rules, and must not resolve host names: the shim never sees them. */
+ * only the options describe, and says why. It must use the library's own search and matcher, never
+ * a copy of their rules, and must not resolve host names: the library never sees them. */
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/environment.h"
@@ -97,7 +97,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
     else
         ns_output_line("process: %s", exe);
     if (exe && reason)
-        WARN("the shim will not reach this process: %s %s", reach->file, reason);
+        WARN("the library will not reach this process: %s %s", reach->file, reason);
 }
 
 static void say_socket(const struct options *options)

@@ -113,7 +113,7 @@ bool ns_environment_off(char *text, size_t size)
     bool is_on = off && strcmp(off, "0") != 0;
     if (is_on)
         snprintf(text, size,
-                 "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the shim is switched off",
+                 "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the library is switched off",
                  off);
     return is_on;
 }

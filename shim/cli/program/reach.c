@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what is known of a program that does not run. It judges files only and runs nothing. It must
- * use the shim's own search for a policy, never a copy of its order. */
+ * use the library's own search for a policy, never a copy of its order. */
 #include "cli/program/reach.h"
 
 #include "base/path.h"
@@ -202,7 +202,7 @@ const char *ns_reach_reason(enum ns_reach_verdict verdict)
 {
     switch (verdict) {
     case NS_REACH_OTHER_MACHINE:
-        return "is built for another kind of machine than the shim";
+        return "is built for another kind of machine than the library";
     case NS_REACH_GO:
         return "is a Go program, which makes its system calls without libc";
     case NS_REACH_STATIC:
@@ -289,7 +289,7 @@ static void print_policy(const struct ns_policy_found *found)
     cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
     cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
     if (!policy)
-        ns_output_line("the shim is disabled: every socket is left alone");
+        ns_output_line("the library is disabled: every socket is left alone");
     else if (is_builtin)
         ns_output_line("policy: built in");
     else

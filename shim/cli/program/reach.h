@@ -68,7 +68,7 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
 bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script);
 
 /* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
- * on stderr. Returns false if the shim would be disabled. */
+ * on stderr. Returns false if the library would be disabled. */
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
                             struct ns_policy_found *found);
 

@@ -78,7 +78,7 @@ static int check(const struct row *row)
     long (*call)(long, long, long, long, long, long);
     void *found = dlsym(RTLD_DEFAULT, row->name);
     if (!found || !strstr(home(found), "libnagleshim")) {
-        printf("%s: it is not the shim that has it\n", row->name);
+        printf("%s: it is not the library that has it\n", row->name);
         return 1;
     }
     if (libc_has(row->name))

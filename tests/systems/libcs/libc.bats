@@ -29,7 +29,7 @@ policy_of() {
     musl) [[ ${lines[0]} == 'libc musl' ]] ;;
     esac
     # Without the library these calls are missing.
-    [[ $status -ne 0 && $output == *'it is not the shim'* ]]
+    [[ $status -ne 0 && $output == *'it is not the library'* ]]
 }
 
 # A row has the example, send, ack, the end with the library, the expected result, and the segments of a round.
@@ -87,7 +87,7 @@ policy_of() {
 @test "every call has the same result with the library" {
     local send failed=0
     # Some of the calls have invalid pointers. The kernel returns EFAULT for them, but musl reads them itself.
-    [[ $NS_LIBC != musl ]] || skip "the probe without the shim ends in a crash inside musl"
+    [[ $NS_LIBC != musl ]] || skip "the probe without the library ends in a crash inside musl"
     timeout 60 "$PROBES/transparency" main >"$T/plain"
     for send in nodelay auto-cork; do
         NAGLESHIM_POLICY=$(policy_of "$send" before-wait) LD_PRELOAD=$LIBRARY timeout 60 "$PROBES/transparency" main \
