@@ -70,3 +70,40 @@ END
         grep -q ' sockets [1-9]' "$T/log"
     done < <(tests/modes)
 }
+
+@test "a wait with a bad pointer fails with EFAULT, although something is pending" {
+    cat >"$T/bad.c" <<'END'
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include "loopback.h"
+int main(void)
+{
+    struct sockaddr_in address;
+    int listener = loopback_listener(&address), fd = loopback_connect(&address);
+    struct timespec soon = {0, 1000000};
+    struct timeval also = {0, 1000};
+    char *page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(page + 4096, 4096);
+    for (int way = 0; way < 4; way++) {
+        void *bad = page + 4096;
+        for (int i = 0; i < 6; i++)
+            write(fd, "piece", 5);
+        errno = 0;
+        int result = way == 0   ? poll(bad, 1, 1)
+                     : way == 1 ? ppoll(bad, 1, &soon, 0)
+                     : way == 2 ? select(fd + 1, bad, 0, 0, &also)
+                                : pselect(fd + 1, 0, bad, 0, &soon, 0);
+        if (result != -1 || errno != EFAULT)
+            return printf("way %d: %d, errno %d\n", way, result, errno), 1;
+    }
+    return close(listener);
+}
+END
+    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/bad" "$T/bad.c"
+    "$T/bad"
+    NAGLESHIM_LOG=info LD_PRELOAD=$LIBRARY "$T/bad" 2>"$T/log"
+    grep -q ' pushes [1-9]' "$T/log"
+}
