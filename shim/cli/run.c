@@ -33,7 +33,7 @@ static bool is_clear(const struct run_options *options)
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
         SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
-    else if (options->max_delay_us > 0 && !ns_send_corks(send))
+    else if (options->max_delay_us > 0 && !ns_send_corks((enum ns_send)send))
         SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
         return true;

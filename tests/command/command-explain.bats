@@ -158,7 +158,7 @@ CASES
     expect_part output "send nodelay: $when nothing is held"
     expect_part output "ack before-wait: before a wait that blocks, data read and not answered is acknowledged (TCP_QUICKACK)"
     explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 350}')" --process cat --role client
-    expect_part output "send auto-cork: $when a burst is held with MSG_MORE"
+    expect_part output "TCP_CORK is set to 1 before a burst and to 0, which pushes, before a wait"
     expect_part output "max_delay_us: 350"
     explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
