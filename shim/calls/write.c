@@ -2,6 +2,7 @@
 /* The exported writes. Each runs ns_out_begin, makes the call as the application did, and runs
  * ns_out_end. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "conn/kernel.h"
 #include "traffic/push.h"
 
 #include <sys/sendfile.h>
@@ -26,8 +27,9 @@ static void rights_sent(const struct mmsghdr *messages, int count)
             ns_rights_sent(&messages[i].msg_hdr);
 }
 
-/* after: what is done after a call that ns_out_end does not follow. */
-#define EACH_WRITE(type, name, parameters, arguments, fd, flags, bytes, sockets_only, after)       \
+/* may: the call may be only passed on. after: what is done after a call that ns_out_end does not
+ * follow. */
+#define EACH_WRITE(type, name, parameters, arguments, fd, flags, bytes, sockets_only, may, after)  \
     __attribute__((noinline)) static type managed_##name parameters                                \
     {                                                                                              \
         struct ns_conn *conn = ns_socket_managed(fd, sockets_only);                                \
@@ -41,12 +43,14 @@ static void rights_sent(const struct mmsghdr *messages, int count)
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;               \
-        if (__builtin_expect(passes(fd, conn, sockets_only), 1) ||                                 \
+        if (__builtin_expect((may) && passes(fd, conn, sockets_only), 1) ||                        \
             ((flags) == 0 && ns_fd_is_conn(conn) && ns_out_goes_on(conn)))                         \
             return NS_REAL(name) arguments;                                                        \
         return managed_##name arguments;                                                           \
     }
 
+/* May the call send descriptors? Then it must not be only passed on. */
+enum { RIGHTS_send, RIGHTS_sendto = 0, RIGHTS_sendmsg = 1, RIGHTS_sendmmsg = 1 };
 #define AFTER_send(call) return call
 #define AFTER_sendto(call) return call
 #define AFTER_sendmsg(call)                                                                        \
@@ -65,10 +69,10 @@ static void rights_sent(const struct mmsghdr *messages, int count)
 
 #define NS_CALL(...)
 #define NS_WRITE(type, name, parameters, arguments, fd, flags, size, bytes, failure)               \
-    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, false,                          \
+    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, false, true,                    \
                return NS_REAL(name) arguments)
 #define NS_SEND(type, name, parameters, arguments, fd, flags, size, bytes, failure)                \
-    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, true,                           \
+    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, true, !RIGHTS_##name,           \
                AFTER_##name(NS_REAL(name) arguments))
 #include "base/calls.def"
 #undef NS_CALL
@@ -78,10 +82,13 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     struct ns_conn *source = ns_socket_managed(from, false);
-    if (source && !NS_GET(source, nonblock)) {
+    bool waits = source ? !NS_GET(source, nonblock) : !(flags & SPLICE_F_NONBLOCK);
+    if (waits) {
         ns_thread.waits++;
-        ns_push(from, source);
-        ns_flush_unless_ready(from, NULL, POLLIN);
+        if (source)
+            ns_push(from, source);
+        if (ns_pending_any() && !ns_kernel_is_file(from))
+            ns_flush_unless_ready(from, NULL, POLLIN);
     }
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
     struct ns_write one = ns_out_begin(to, ns_socket_managed(to, false), size, more);

@@ -104,14 +104,6 @@ int ns_fd_other(const struct ns_conn *conn, int but)
     return -1;
 }
 
-bool ns_fd_is_file(int fd)
-{
-    if (ns_fd_is_open(fd) && !ns_fd_is_known(fd) && !ns_process_is_disabled() &&
-        ns_kernel_is_file(fd))
-        ns_fd_fill(fd, NS_FD_FILE);
-    return ns_fd_is_known_file(fd);
-}
-
 void ns_fd_refresh(int fd, struct ns_conn *conn)
 {
     if (ns_has_other_fds() || ns_fd_conn(fd) != conn)

@@ -9,8 +9,7 @@
 
 /* Table entries for descriptors that are not TCP sockets. */
 #define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; zero, as untouched memory is */
-#define NS_FD_FILE ((struct ns_conn *)1)    /* no socket and no pipe: nobody answers there */
-#define NS_FD_OTHER ((struct ns_conn *)2)   /* anything else */
+#define NS_FD_OTHER ((struct ns_conn *)1)   /* anything else */
 
 enum {
     NS_FD_CHUNK = 1024,  /* descriptors that are allocated together */
@@ -70,15 +69,6 @@ static inline bool ns_fd_names(int fd, const struct ns_conn *conn)
 static inline bool ns_fd_any(void)
 {
     return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
-}
-
-/* Is fd neither a socket nor a pipe? Asks the kernel until the answer is yes. */
-bool ns_fd_is_file(int fd);
-
-/* Is fd known to be one? Never asks the kernel. */
-static inline bool ns_fd_is_known_file(int fd)
-{
-    return ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE;
 }
 
 /* Was fd looked up before? */

@@ -5,7 +5,6 @@
 #include "base/system.h"
 
 #include <netinet/tcp.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
@@ -80,13 +79,14 @@ int ns_kernel_set(int fd, int level, int option, int value)
     return result;
 }
 
-/* Asks no file system and no driver, which could wait (FUSE, NFS) or take an event (mountinfo). */
+/* A pipe, a socket and a terminal have no offset, and that of an eventfd or timerfd stays 0. The
+ * kernel's own lseek answers for a file, and asks no server (fuse_file_llseek, nfs_file_llseek). */
 bool ns_kernel_is_file(int fd)
 {
     int saved = errno;
-    bool pipe = NS_REAL(fcntl)(fd, F_GETPIPE_SZ) >= 0;
+    bool file = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) > 0;
     errno = saved;
-    return !pipe && ns_kernel_get(fd, SOL_SOCKET, SO_DOMAIN) == -ENOTSOCK;
+    return file;
 }
 
 struct ns_kernel_kind ns_kernel_ask(int fd)

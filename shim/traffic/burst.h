@@ -15,7 +15,9 @@ struct ns_burst {
     uint8_t doubt;      /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
     uint8_t longs : 2;  /* long bursts in a row, at most NS_BURST_SURE */
     uint8_t timely : 6; /* long bursts since doubt changed */
-    bool crossing;      /* the thread has waited since the peer's last data, and written again */
+    /* The thread has waited since the peer's last data, and written again. */
+    uint8_t crossing : 1;
+    uint8_t single : 1; /* the last burst was one write */
     uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
@@ -70,6 +72,8 @@ static inline void ns_burst_ended(struct ns_burst *burst)
     } else if (burst->writes) {
         burst->longs = 0;
     }
+    if (burst->writes)
+        burst->single = burst->writes == 1;
     burst->writes = 0;
 }
 
@@ -78,7 +82,7 @@ static inline void ns_burst_ended(struct ns_burst *burst)
 static inline void ns_burst_begin(struct ns_burst *burst, uint8_t wait)
 {
     ns_burst_ended(burst);
-    burst->crossing = false;
+    burst->crossing = 0;
     burst->wait = wait;
 }
 

@@ -7,6 +7,7 @@
 #include "report/stats.h"
 #include "traffic/push.h"
 
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,15 +16,15 @@
  * joined with others. */
 enum { APART = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
-/* A write to a blocking socket waits if the send buffer is full. Then the pending work of other
- * connections is flushed. For more than BIG bytes it is not known whether there is room, and the
- * call itself costs more than the flush. */
+/* A write waits if a socket's or a pipe's buffer is full. Then the pending work of other
+ * connections is flushed. For more bytes than most it is not known whether there is room; to a
+ * socket, such a call itself costs more than the flush. */
 static void flush_others(int fd, const struct ns_conn *conn, size_t size, int flags)
 {
-    enum { BIG = 64 * 1024 };
-    if (flags & MSG_DONTWAIT || (conn ? NS_GET(conn, nonblock) : ns_fd_is_file(fd)))
+    const size_t most = conn ? 64 * 1024 : PIPE_BUF;
+    if (flags & MSG_DONTWAIT || (conn ? NS_GET(conn, nonblock) : ns_kernel_is_file(fd)))
         return;
-    if (size >= BIG && ns_pending_beside(conn))
+    if (size > most && ns_pending_beside(conn))
         ns_flush_pending();
     else
         ns_flush_unless_ready(fd, conn, POLLOUT);
@@ -118,13 +119,15 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 {
     struct ns_burst burst = ns_conn_burst(conn);
     uint32_t writer = NS_GET(conn, writer);
-    /* With Nagle's algorithm on, a first write leaves at once only if all earlier data was
-     * acknowledged. Data from the peer has most likely carried that ACK. */
-    unsigned from = !mode->nodelay && writer ? 1 : mode->from;
     if (writer != ns_thread.id) {
         ns_burst_begin(&burst, (uint8_t)ns_thread.waits);
         NS_PUT(conn, writer, ns_thread.id);
     }
+    /* With Nagle's algorithm on, a first write leaves at once only if all earlier data was
+     * acknowledged. Data from the peer has most likely carried that ACK. */
+    unsigned from = !mode->nodelay && writer ? 1 : mode->from;
+    if (mode->option == TCP_CORK && burst.single) /* a cork for one write costs two calls */
+        from++;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
     enum ns_burst_step step =
         ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);

@@ -42,6 +42,8 @@ static void end_change(void)
 
 static void send_one(int fd, struct ns_conn *conn)
 {
+    if (NS_GET(conn, listed) == ns_thread.list)
+        NS_PUT(conn, listed, 0); /* first: what a signal handler does from now on is listed again */
     ns_push(fd, conn);
     if (ns_ack_is_pending(ns_conn_ack(conn)))
         ns_acknowledge(fd, conn);
