@@ -66,7 +66,7 @@ extern const struct ns_verb_exit ns_verb_exits[];
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
-/* The verb that was probably meant by a word that is none, or NULL. */
+/* The verb that was probably meant by an unknown word, or NULL. */
 const char *ns_verbs_close(const char *word);
 
 /* The values of an option that may be repeated. */
