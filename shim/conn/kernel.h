@@ -9,7 +9,8 @@
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
 bool ns_kernel_is_tcp(int domain, int type, int protocol);
 
-/* Is fd a file in use, whose reads and writes do not wait for another program? False at its start. */
+/* Is fd a file in use, whose reads and writes do not wait for another program? False at its start.
+ */
 bool ns_kernel_is_file(int fd);
 
 struct ns_kernel_kind {

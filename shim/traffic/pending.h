@@ -5,10 +5,11 @@
  * may have sent it.
  *
  * One rule for all that is pending: it is sent at the first wait that blocks, or at the
- * NS_PENDING_WAITS-th wait after it became pending; a burst that has grown begins to count again. So a stream
- * that asks for room before each write is not interrupted, and an event loop that always finds
- * events still sends. A wait with pending work is first made with zero timeout. A burst whose first
- * write was the first after the peer's data is sent without that, as its answer cannot have come.
+ * NS_PENDING_WAITS-th wait after it became pending; a burst that has grown begins to count again.
+ * So a stream that asks for room before each write is not interrupted, and an event loop that
+ * always finds events still sends. A wait with pending work is first made with zero timeout. A
+ * burst whose first write was the first after the peer's data is sent without that, as its answer
+ * cannot have come.
  *
  * Nothing here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
 #ifndef NS_PENDING_H
