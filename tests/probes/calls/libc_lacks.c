@@ -12,6 +12,7 @@
 #include <threads.h>
 #include <unistd.h>
 
+#undef __uflow /* a name of the table; another libc's build of the probes defines it */
 #define MINUS_ONE -1, ENOSYS
 #define NULL_POINTER 0, ENOSYS
 #define ENOSYS_CODE ENOSYS, 0
