@@ -76,18 +76,25 @@ struct sets {
     fd_set saved[3];
 };
 
-/* Returns false if the kernel would not accept the sets, or if they are too large. */
+/* Returns false if the kernel would not accept the sets, or if they are too large. The kernel is
+ * asked once for each page that differs from the one before; that of the stack can be read. */
 static bool save_sets(struct sets *sets, int count)
 {
+    enum { PAGE = 12 }; /* 4 KiB; larger pages consist of these */
     if (count < 0 || count > FD_SETSIZE)
         return false;
     sets->size = ((size_t)count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask);
+    uintptr_t page = (uintptr_t)sets >> PAGE;
     for (int i = 0; i < 3 && sets->size; i++) {
         const char *set = (const char *)sets->given[i];
         if (!set)
             continue;
-        if (!ns_kernel_can_read(set) || !ns_kernel_can_read(set + sets->size - sizeof(fd_mask)))
-            return false;
+        const char *ends[] = {set, set + sets->size - sizeof(fd_mask)};
+        for (int end = 0; end < 2; end++) {
+            if ((uintptr_t)ends[end] >> PAGE != page && !ns_kernel_can_read(ends[end]))
+                return false;
+            page = (uintptr_t)ends[end] >> PAGE;
+        }
         memcpy(&sets->saved[i], set, sets->size);
     }
     return true;
