@@ -205,7 +205,7 @@ class Bench:
         return quick if self.quick else full
 
     def wanted(self, name):
-        return not self.only or any(fnmatch.fnmatch(name, f"*{word}*") for word in self.only)
+        return not self.only or any(word in name or fnmatch.fnmatch(name, f"{word}*") for word in self.only)
 
     def by_turns(self, measures, turns, warm=True):
         """What each of the functions returned, turn by turn: A B, B A, ..."""
