@@ -89,7 +89,10 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
         !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_waitall(conn)))) {
         struct ns_whole whole = ns_conn_waitall(conn);
-        ns_whole_ended(&whole, (uint16_t)(ns_push_time() / 1000 - ns_thread.waitall_at));
+        unsigned ms = (uint16_t)(ns_push_time() / 1000 - ns_thread.waitall_at);
+        if (ms >= NS_WHOLE_LATE && !state.rtt)
+            ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
+        ns_whole_ended(&whole, ms, ns_ack_rtt(state) / 1000);
         ns_conn_waitall_put(conn, whole);
     }
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))

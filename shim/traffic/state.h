@@ -6,6 +6,7 @@
 #include "conn/conn.h"
 #include "traffic/ack.h"
 #include "traffic/burst.h"
+#include "traffic/whole.h"
 
 /* Access to a member that is a small struct, as one word. Two threads that use a socket at the same
  * time may lose a count, which costs a segment. */

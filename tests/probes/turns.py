@@ -8,7 +8,7 @@
 # A client prints the times of its rounds.
 #
 #   wN, rN      write N bytes; read N bytes, in as many reads as it takes
-#   r           read the available bytes
+#   r, RN       read the available bytes; read N bytes at once, with MSG_WAITALL
 #   sMS         sleep; sMS+STEP: STEP longer for each connection than for the one before
 #   tMS         sleep until the next multiple of MS since the connection was made
 #   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
@@ -74,8 +74,9 @@ class End:
             self.connection.sendall(b"x" * int(word[1:]))
         else:
             value = self.number(word[1:])
-            {"r": self.read, "s": lambda ms: time.sleep(ms / 1e3), "t": lambda ms: self.tick(ms / 1e3),
-             "f": lambda ms: self.feed(ms / 1e3)}[word[0]](int(value) if word[0] == "r" else value)
+            {"r": self.read, "R": lambda size: self.connection.recv(size, socket.MSG_WAITALL),
+             "s": lambda ms: time.sleep(ms / 1e3), "t": lambda ms: self.tick(ms / 1e3),
+             "f": lambda ms: self.feed(ms / 1e3)}[word[0]](int(value) if word[0] in "rR" else value)
 
 
 def play(end, rounds, words):

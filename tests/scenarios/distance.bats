@@ -152,6 +152,17 @@ learns() {
     few_more client '80 1 : r100 w20 w4000' '80 1 : w100 r4020'
 }
 
+@test "a reader with MSG_WAITALL waits for two round trips, and for no delayed ACK" {
+    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
+    for attempt in 1 2 3; do
+        line 10000
+        turns '40 1 : r100 w100 w200' '40 1 : w100 R300'
+        ! holds "$(field median_us "$T/client.out") < 46000" || return 0
+        cat "$T/client.out"
+    done
+    return 1
+}
+
 # trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. Sets
 # median, p99 and segments.
 trickle() {

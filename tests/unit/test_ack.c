@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ack.h: short scripts, and whole connections with a simulated peer, line and kernel. */
 #include "traffic/ack.h"
+#include "traffic/whole.h"
 
 #include "unit.h"
 
@@ -248,7 +249,7 @@ static int at_once(struct ns_whole *whole, unsigned ms, int reads)
     int count = 0;
     for (int i = 0; i < reads; i++) {
         count += ns_whole_begins(*whole);
-        ns_whole_ended(whole, ms);
+        ns_whole_ended(whole, ms, 0);
     }
     return count;
 }
@@ -257,18 +258,23 @@ CHECK(check_whole)
 {
     struct ns_whole whole = {0};
     OK(at_once(&whole, 0, 1000) == 0, "for reads in time the kernel keeps its own delay");
-    ns_whole_ended(&whole, 12);
+    ns_whole_ended(&whole, 12, 0);
     OK(at_once(&whole, 0, NS_WHOLE_COUNT) == NS_WHOLE_COUNT && at_once(&whole, 20, 1) == 0,
        "after a late read the kernel acknowledges at once, except for a test");
     OK(at_once(&whole, 0, 1000) == 1000, "the test was late: from then on always");
     whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 12);
+    ns_whole_ended(&whole, 12, 0);
     OK(at_once(&whole, 0, 1000) == NS_WHOLE_COUNT, "it was in time: no longer at once");
     whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 12);
+    ns_whole_ended(&whole, 12, 0);
     OK(at_once(&whole, 20, 1000) == NS_WHOLE_TRIES, "a peer that is always slow: no longer");
     whole = (struct ns_whole){0};
-    ns_whole_ended(&whole, 12);
+    ns_whole_ended(&whole, 12, 0);
     at_once(&whole, 0, 3);
     OK(at_once(&whole, 20, 5) == 5, "a slow answer among fast ones changes nothing");
+    whole = (struct ns_whole){0};
+    ns_whole_ended(&whole, 45, 20);
+    OK(!ns_whole_begins(whole), "two round trips are not late");
+    ns_whole_ended(&whole, 52, 20);
+    OK(ns_whole_begins(whole), "a delayed ACK besides is");
 }
