@@ -47,8 +47,6 @@ bool ns_child_signals(const char *verb)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    /* If the report's reader closes the pipe, the program's status still counts. */
-    sigaddset(&set, SIGPIPE);
     for (size_t i = 0; i < sizeof handed / sizeof handed[0]; i++)
         /* nohup and a shell's background jobs ignore some: they stay ignored. */
         if (sigaction(handed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -100,7 +98,12 @@ static _Noreturn void become(const struct ns_child_options *options, int parent)
 int ns_child_fork(struct ns_child *child, const struct ns_child_options *options)
 {
     int ends[2];
+    sigset_t set;
     *child = (struct ns_child){.pid = -1, .socket = -1};
+    /* If the report's reader closes the pipe, the program's status still counts. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -errno;
     child->pid = fork();
@@ -129,40 +132,18 @@ int ns_child_release(struct ns_child *child)
     return n == (ssize_t)sizeof error && error ? -error : -EIO;
 }
 
-static bool is_stopped(pid_t pid)
-{
-    siginfo_t info = {0};
-    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
-}
-
-/* A stopped process receives the signal only after SIGCONT. */
-static void send_signal(pid_t pid, int number)
-{
-    kill(pid, number);
-    if (is_stopped(pid))
-        kill(pid, SIGCONT);
-}
-
-/* If the program is stopped, stop, too: the shell then shows the job as stopped, and fg continues
- * the whole process group. The kernel ignores this signal in an orphaned process group. */
-static void stop_as(pid_t pid)
-{
-    if (is_stopped(pid) && tcgetpgrp(STDERR_FILENO) == getpgrp())
-        raise(SIGTSTP);
-}
-
 bool ns_child_take_signals(struct ns_child *child)
 {
     struct signalfd_siginfo info;
     bool asked = false;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGCHLD || info.ssi_signo == SIGPIPE)
+        if (info.ssi_signo == SIGCHLD)
             continue;
         /* Without a child, every one of them ends this command. */
         asked = asked || !child || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2);
         /* A terminal's ^C goes to the whole foreground group; kill(1) only to this process. */
         if (child && !child->ended && info.ssi_code <= 0)
-            send_signal(child->pid, (int)info.ssi_signo);
+            kill(child->pid, (int)info.ssi_signo);
     }
     return asked;
 }
@@ -187,7 +168,5 @@ bool ns_child_has_ended(struct ns_child *child)
         child->ended = true;
         child->status = NS_EXIT_RUN_FAILED;
     }
-    if (!child->ended)
-        stop_as(child->pid);
     return child->ended;
 }
