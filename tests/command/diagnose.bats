@@ -264,13 +264,6 @@ END
     expect_part stderr "out of the way"
 }
 
-@test "for a program that starts others elsewhere, the next command is named" {
-    ln -s /bin/true "$T/systemctl"
-    run --separate-stderr "$NS" diagnose -- "$T/systemctl" start x
-    expect_status 0
-    expect_part stderr "examine it with 'nagleshim diagnose --pid N'"
-}
-
 @test "the reading end of a stall names the end that holds the bytes, also across network namespaces" {
     victim
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000

@@ -3,7 +3,6 @@
  * reports and chooses the exit status. Standard output belongs to the program. */
 #include "cli/diagnose/diagnose.h"
 
-#include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/report.h"
@@ -145,19 +144,6 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
     return status;
 }
 
-/* Programs that have others do the work: these are not their children, or lose LD_PRELOAD. */
-static void note_starter(const char *program, struct ns_diagnosis *diagnosis)
-{
-    static const char *const starters[] = {"docker", "podman", "systemctl", "systemd-run",
-                                           "sudo",   "su",     "runuser"};
-    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
-        if (strcmp(ns_path_base(program), starters[i]) == 0)
-            ns_diagnosis_note(diagnosis,
-                              "what %s starts is not its child, or does not keep LD_PRELOAD; "
-                              "examine it with 'nagleshim diagnose --pid N'",
-                              starters[i]);
-}
-
 static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
                     struct ns_observation *observation, struct ns_diagnosis *diagnosis)
 {
@@ -169,8 +155,6 @@ static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
     if (failure)
         return failure;
     ns_diagnosis_finish(diagnosis);
-    if (child)
-        note_starter(options->program[0], diagnosis);
     if (running)
         ns_diagnosis_note(diagnosis,
                           "%s is still running, and this command waits for its end; ^C ends both",
