@@ -12,7 +12,6 @@
 #include "policy/find.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,18 +80,6 @@ static bool put_policy_of_options(const struct run_options *options)
     return put_environment("NAGLESHIM_POLICY", text);
 }
 
-/* Under `nagleshim diagnose`: the library that observes is replaced by the one that cures. */
-static void leave_observation(void)
-{
-    const char *list = getenv("LD_PRELOAD");
-    if (!getenv("NAGLESHIM_RECORD") || !list || !strstr(list, NS_OBSERVER_NAME))
-        return;
-    unsetenv("NAGLESHIM_RECORD");
-    unsetenv("NAGLESHIM_EXPERIMENT");
-    SAY("note: the program runs with the library, so that 'nagleshim diagnose' only sees it from "
-        "outside; use 'nagleshim compare -- PROGRAM' to measure the library's effect");
-}
-
 /* The program must not start without the policy that was named: a broken one is an error. */
 static bool put_policy(const struct run_options *options)
 {
@@ -145,48 +132,10 @@ static void warn_of_policy(const struct ns_process *process)
              found.path, ns_path_base(process->exe ? process->exe : process->argv0));
 }
 
-/* Does env(1) start its program without the library? */
-static bool env_drops_library(int argc, char **argv)
+static void warn_of_program(const struct ns_reach *reach)
 {
-    static const struct option options[] = {{"ignore-environment", no_argument, NULL, 'i'},
-                                            {"unset", required_argument, NULL, 'u'},
-                                            {NULL, 0, NULL, 0}};
-    static const char variable[] = "LD_PRELOAD=";
-    char entry[PATH_MAX];
-    bool drops = false;
-    int option;
-    optind = 0; /* start again: run's own options have been read */
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+iu:C:S:", options, NULL)) != -1)
-        drops = drops || option == 'i' || (option == 'u' && strcmp(optarg, "LD_PRELOAD") == 0);
-    for (; optind < argc && (strchr(argv[optind], '=') || strcmp(argv[optind], "-") == 0); optind++)
-        if (argv[optind][0] == '-')
-            drops = true; /* "-" is the same as -i */
-        else if (strncmp(argv[optind], variable, strlen(variable)) == 0)
-            drops = !ns_preload_find(argv[optind] + strlen(variable), entry);
-    return drops;
-}
-
-static bool changes_user(const char *name)
-{
-    static const char *const commands[] = {"sudo", "su", "runuser", "doas"};
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(name, commands[i]) == 0)
-            return true;
-    return false;
-}
-
-static void warn_of_program(const struct ns_reach *reach, int argc, char **argv)
-{
-    const char *reason = ns_reach_reason(reach->verdict), *name = ns_path_base(argv[0]);
-    if (strcmp(name, "env") == 0 && env_drops_library(argc, argv))
-        WARN("the library will not reach the program that env starts: env takes the library out of "
-             "LD_PRELOAD; put 'nagleshim run' behind env and its options");
-    else if (changes_user(name))
-        WARN("the library may not reach the program that %s starts: %s can remove LD_PRELOAD; put "
-             "'nagleshim run' behind %s and its options",
-             name, name, name);
-    else if (reason && reach->is_script)
+    const char *reason = ns_reach_reason(reach->verdict);
+    if (reason && reach->is_script)
         WARN("the library will not reach %s: its interpreter %s %s", reach->program, reach->file,
              reason);
     else if (reason)
@@ -200,7 +149,6 @@ int ns_run_main(int argc, char **argv)
     char off[128];
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
-    leave_observation();
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
@@ -212,7 +160,7 @@ int ns_run_main(int argc, char **argv)
         SAY("warning: %s", off);
     else if (subject.reach.program[0])
         warn_of_policy(&subject.process);
-    warn_of_program(&subject.reach, argc, argv);
+    warn_of_program(&subject.reach);
     ns_child_restore();
     execvp(argv[0], argv);
     return ns_program_say_failure("run", argv[0], errno);

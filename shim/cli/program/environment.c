@@ -8,7 +8,6 @@
 #include "policy/find.h"
 
 #include <errno.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,30 +36,6 @@ static bool is_mistake(const char *name, size_t length)
     return begins;
 }
 
-/* A missing file is not created: the library does that when it has something to write. */
-static bool can_write(const char *file)
-{
-    char directory[PATH_MAX];
-    snprintf(directory, sizeof directory, "%s", file);
-    return access(file, W_OK) == 0 ||
-           (errno == ENOENT && access(dirname(directory), W_OK | X_OK) == 0);
-}
-
-/* One of several directories may be missing. A directory that this user cannot look into may exist.
- */
-static bool has_directory(const char *list)
-{
-    char path[PATH_MAX];
-    const char *at;
-    size_t length;
-    while (ns_policy_next_directory(&list, &at, &length)) {
-        snprintf(path, sizeof path, "%.*s/.", (int)length, at);
-        if (access(path, F_OK) == 0 || errno == EACCES)
-            return true;
-    }
-    return false;
-}
-
 /* The value of a variable; NULL if it is unset or empty. */
 static const char *value_of(const char *name)
 {
@@ -83,28 +58,18 @@ static void judge_names(const char *command)
     for (char **entry = environ; *entry; entry++) {
         size_t length = strcspn(*entry, "=");
         if (is_mistake(*entry, length))
-            warn(command, "unknown variable %.*s; see 'nagleshim help environment'", (int)length,
-                 *entry);
+            warn(command, "unknown variable %.*s; see 'nagleshim help'", (int)length, *entry);
     }
 }
 
 void ns_environment_judge(const char *command)
 {
-    const char *level = value_of("NAGLESHIM_LOG"), *file = value_of("NAGLESHIM_LOG_FILE");
-    const char *list = value_of("NAGLESHIM_POLICY_DIR");
+    const char *level = value_of("NAGLESHIM_LOG");
     char known[64];
     judge_names(command);
-    if (file && !can_write(file))
-        warn(command, "NAGLESHIM_LOG_FILE '%s' cannot be written, and the log is lost: %s", file,
-             strerror(errno));
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
              ns_words_join(NS_TAKES_LOG, " or ", known, sizeof known), level);
-    if (list && !value_of("NAGLESHIM_POLICY") && !has_directory(list))
-        warn(command,
-             "NAGLESHIM_POLICY_DIR '%s' names no directory that exists, so no policy is taken "
-             "from it",
-             list);
 }
 
 bool ns_environment_off(char *text, size_t size)
