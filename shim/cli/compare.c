@@ -23,27 +23,24 @@
 #define SAY(...) ns_say("compare", __VA_ARGS__)
 
 /* With fewer than 5 runs of each kind, no difference can be significant. */
-enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000, PERCENTILE_LEAST = 20 };
+enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
 enum { WITHOUT, WITH, ARMS };
 
 /* What is measured: the lines of the table, and the members of --json. */
-enum { MEDIAN, LONGEST, PERCENTILE, STALLS, DELAYED_ACKS, SEGMENTS, VALUES };
+enum { MEDIAN, LONGEST, STALLS, VALUES };
 static const struct {
     const char *line, *member;
 } values[VALUES] = {
     [MEDIAN] = {"ms a run, median", "median_ms"},
     [LONGEST] = {"ms a run, longest", "longest_ms"},
-    [PERCENTILE] = {"ms a run, 90th percentile", NULL},
     [STALLS] = {"stalls a run, seen from outside", "stalls"},
-    [DELAYED_ACKS] = {"delayed ACKs a run, all programs", "delayed_acks"},
-    [SEGMENTS] = {"segments a run, all programs", "segments"},
 };
 
 /* The runs of one kind. */
 struct arm {
     unsigned n;
     double ms[RUNS_MOST];  /* run times; sorted at the end */
-    double values[VALUES]; /* of the counts, first the sums and at the end the means */
+    double values[VALUES]; /* of the stalls, first the sum and at the end the mean */
 };
 
 struct comparison {
@@ -88,42 +85,11 @@ static bool take_environment(struct comparison *comparison)
     return comparison->preload != NULL;
 }
 
-/* A counter of this network namespace. The file has a line of names and a line of values for each
- * group. */
-static double read_counter(const char *file, const char *group, const char *name)
+static void count(struct arm *arm, const struct ns_diagnosis *diagnosis)
 {
-    char names[4096], numbers[4096], *word, *number;
-    FILE *stream = fopen(file, "re");
-    double result = 0;
-    while (stream && fgets(names, sizeof names, stream) && fgets(numbers, sizeof numbers, stream)) {
-        char *names_left = names, *numbers_left = numbers;
-        if (strncmp(names, group, strlen(group)) != 0)
-            continue;
-        while ((word = strsep(&names_left, " \n")) && (number = strsep(&numbers_left, " \n")))
-            if (strcmp(word, name) == 0)
-                result = strtod(number, NULL);
-    }
-    if (stream)
-        fclose(stream);
-    return result;
-}
-
-/* The kernel counts no stalls. */
-static void read_counters(double counters[VALUES])
-{
-    counters[DELAYED_ACKS] = read_counter("/proc/net/netstat", "TcpExt:", "DelayedACKs");
-    counters[SEGMENTS] = read_counter("/proc/net/snmp", "Tcp:", "OutSegs");
-}
-
-static void count(struct arm *arm, const struct ns_diagnosis *diagnosis, const double *before)
-{
-    double now[VALUES] = {0};
-    read_counters(now);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        now[STALLS] +=
+        arm->values[STALLS] +=
             (double)(diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe);
-    for (unsigned i = STALLS; i < VALUES; i++)
-        arm->values[i] += now[i] - before[i];
     arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 
@@ -139,10 +105,7 @@ static int run_once(struct comparison *comparison, unsigned number)
     struct ns_child_options wanted = {
         .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnosis diagnosis = {0};
-    double before[VALUES] = {0};
     struct ns_child child;
-
-    read_counters(before);
     int error = ns_child_fork(&child, &wanted);
     if (error) {
         SAY("cannot start a process: %s", strerror(-error));
@@ -155,7 +118,7 @@ static int run_once(struct comparison *comparison, unsigned number)
             number == WITH ? "with" : "without", child.status);
         status = NS_EXIT_ERROR;
     } else if (status == 0 && !diagnosis.interrupted) {
-        count(&comparison->arms[number], &diagnosis, before);
+        count(&comparison->arms[number], &diagnosis);
     }
     ns_diagnosis_release(&diagnosis);
     return status;
@@ -187,11 +150,9 @@ static void conclude(struct comparison *comparison)
     comparison->p =
         ns_statistics_mann_whitney(arms[WITHOUT].ms, arms[WITHOUT].n, arms[WITH].ms, arms[WITH].n);
     for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
-        for (unsigned i = STALLS; i < VALUES; i++)
-            arm->values[i] /= arm->n;
+        arm->values[STALLS] /= arm->n;
         arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */
         arm->values[LONGEST] = arm->ms[arm->n - 1];
-        arm->values[PERCENTILE] = arm->ms[(arm->n * 90 + 99) / 100 - 1];
     }
 }
 
@@ -219,9 +180,7 @@ static void print(const struct comparison *comparison)
             verdict(comparison), *colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
     fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
     for (unsigned i = 0; i < VALUES; i++)
-        if (i != PERCENTILE || without->n + with->n >= 2 * PERCENTILE_LEAST)
-            fprintf(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],
-                    with->values[i]);
+        fprintf(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i], with->values[i]);
 }
 
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)
@@ -229,8 +188,7 @@ static void add_arm(cJSON *object, const char *name, const struct arm *arm)
     cJSON *entry = cJSON_AddObjectToObject(object, name);
     cJSON_AddNumberToObject(entry, "runs", arm->n);
     for (unsigned i = 0; i < VALUES; i++)
-        if (values[i].member)
-            cJSON_AddNumberToObject(entry, values[i].member, arm->values[i]);
+        cJSON_AddNumberToObject(entry, values[i].member, arm->values[i]);
     cJSON_AddItemToObject(entry, "ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
 }
 
