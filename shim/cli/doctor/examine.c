@@ -103,20 +103,11 @@ static void judge_disabled(struct ns_examination *examination)
         ADD(DISABLED, "the library is disabled: %s", reason);
 }
 
-static bool is_not_liburing(void *context, const struct ns_mapping *mapping)
-{
-    (void)context;
-    return !mapping->has_file || !strstr(mapping->path, "/liburing");
-}
-
 /* Does the library see what the process does with its sockets? */
-static void judge_sockets(struct ns_examination *examination, bool has_ring)
+static void judge_sockets(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     take_rules(examination);
-    if (has_ring && ns_proc_each_mapping(&examination->proc, is_not_liburing, NULL) == 0)
-        ADD(RING, "it has an io_uring and no shared liburing: of what goes through the ring, the "
-                  "shim sees at most that there is one (see nagleshim(7))");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
     if (examination->elf.is_go)
@@ -130,7 +121,7 @@ static void judge_sockets(struct ns_examination *examination, bool has_ring)
 }
 
 /* The library is there, and its status was read. */
-static void judge_status(struct ns_examination *examination, bool has_ring)
+static void judge_status(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     if (strcmp(loaded->library, NS_VERSION) != 0)
@@ -142,7 +133,7 @@ static void judge_status(struct ns_examination *examination, bool has_ring)
     else if (loaded->status.state == NS_STATUS_DISABLED)
         judge_disabled(examination);
     else
-        judge_sockets(examination, has_ring);
+        judge_sockets(examination);
 }
 
 /* Is something wrong with the program's file? */
@@ -259,7 +250,7 @@ static void judge_absent(struct ns_examination *examination)
     free(list);
 }
 
-static void judge(struct ns_examination *examination, bool has_ring)
+static void judge(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     if (loaded->shim == NS_SHIM_UNNAMED)
@@ -269,7 +260,7 @@ static void judge(struct ns_examination *examination, bool has_ring)
         ADD(REPLACED, "the library's file was replaced or removed after the process was started: "
                       "restart the process to use the new one");
     if (loaded->has_status)
-        judge_status(examination, has_ring);
+        judge_status(examination);
     else if (loaded->path[0] == '\0')
         judge_absent(examination);
     else if (loaded->shim == NS_SHIM_STARTING)
@@ -324,7 +315,7 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
         examination->has_elf = ns_elf_inspect_exe(proc->dir, &examination->elf);
         ns_sanitize(examination->elf.interpreter);
         examination->sockets = ns_proc_sockets(proc, &has_ring);
-        judge(examination, has_ring);
+        judge(examination);
     }
     /* If it is ending, a part of what was read may be missing. */
     if (error == -ENOENT || (proc->dir >= 0 && ns_state_is_gone(proc->dir, "stat")))
