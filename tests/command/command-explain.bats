@@ -178,24 +178,6 @@ CASES
     expect_part output "sockopt TCP_KEEPCNT: set as the application asks, but to at most 9"
 }
 
-@test "explain of a server's socket shows what its listener gets" {
-    explain -p "$(policy p '{"name": "all"}')" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: gets rule 1 "all"; accepted sockets get it, too'
-    policy p '{"name": "one", "match": {"local": "10.0.0.1"}}, {"name": "all"}'
-    explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: gets rule 1 "one"; accepted sockets are matched one by one'
-    policy p '{"match": {"remote": "10.0.0.0/8"}}, {"name": "all"}'
-    explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output 'listener: left alone, because a rule has "remote"; accepted sockets are matched one by one'
-    policy p '{"match": {"local": "81"}}'
-    explain -p "$T/p.json" --process cat --role server --local 0.0.0.0:80
-    expect_part output "listener: left alone, as are its accepted sockets"
-    explain -p "$T/p.json" --process cat --role server
-    expect_part output "listener: unknown without --local"
-    explain -p "$T/p.json" --process cat --role client --local 10.0.0.1:80
-    expect_no_part output listener
-}
-
 @test "explain marks rules as undecided if they depend on options that are not given" {
     policy p '{"match": {"remote": "10.0.0.1"}}, {"match": {"local": "80"}}, {"match": {"role": "server"}},
         {"match": {"role": "server", "remote": "10.0.0.1"}}, {"match": {"local": "80", "remote": "10.0.0.1"}}, {}'

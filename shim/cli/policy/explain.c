@@ -226,28 +226,6 @@ static void print_effect(const struct ns_rule *rule)
     }
 }
 
-/* What the listener gets whose connections are accepted at local. */
-static void print_listener(const struct ns_ruleset *set, const struct ns_address *local)
-{
-    bool settled = false;
-    const struct ns_rule *rule = ns_match_listener(set, local, &settled);
-    char name[256], text[512];
-    if (!local->known && set->needs_local)
-        snprintf(text, sizeof text, "unknown without --local");
-    else if (rule)
-        snprintf(text, sizeof text, "gets %s; accepted sockets %s",
-                 ns_rule_title(rule, name, sizeof name),
-                 settled ? "get it, too" : "are matched one by one");
-    else if (settled)
-        snprintf(text, sizeof text, "left alone, as are its accepted sockets");
-    else
-        snprintf(text, sizeof text,
-                 "left alone, because a rule has \"remote\"; accepted sockets are matched one by "
-                 "one");
-    ns_output_line("listener: %s", text);
-    ns_output_text(ns_output_object(), "listener", text);
-}
-
 static void say_rule(const struct ns_rule *rule)
 {
     cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "rule");
@@ -281,8 +259,6 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         say_rule(rule);
     else
         ns_output_line("no rule matches: the socket is left alone");
-    if (facts->role == NS_ROLE_SERVER)
-        print_listener(&set, &facts->local);
     ns_ruleset_release(&set);
     return rule ? NS_EXIT_YES : NS_EXIT_NO;
 }
