@@ -143,7 +143,7 @@ $B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
 
 # The preprocessor prints this table, because a program that prints it could not run in a cross-build.
-$B/completions/table: config/completions/verbs.in shim/cli/verbs.def shim/cli/levels.def shim/policy/modes.def
+$B/completions/table: config/completions/verbs.in shim/cli/verbs.def shim/policy/modes.def
 	@mkdir -p $(@D)
 	$(CC) -E -P -x c -Ishim -o $@ $<
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the form of the help texts. Their words are in verbs.def and in the lists of modes, policy
- * keys and environment variables that the code itself uses. */
+/* Owns the form of the help texts. Their words are in verbs.def and in the lists of modes and
+ * environment variables that the code itself uses. */
 #include "cli/cli.h"
 
 #include "cli/verbs.h"
@@ -22,23 +22,6 @@ static void print_usage(FILE *stream, const struct ns_verb *verb, const char *be
     }
 }
 
-static void print_policy_keys(void)
-{
-    printf("policy keys (nagleshim-policy(5)):\n  of the policy ");
-#define NS_POLICY_KEY(name, read) printf(" %s", name);
-#include "policy/keys.def"
-#undef NS_POLICY_KEY
-    printf("\n  of a rule     ");
-#define NS_RULE_KEY(name, read) printf(" %s", name);
-#include "policy/keys.def"
-#undef NS_RULE_KEY
-    printf("\n  of match      ");
-#define NS_MATCH_KEY(name, read) printf(" %s", name);
-#include "policy/keys.def"
-#undef NS_MATCH_KEY
-    putchar('\n');
-}
-
 static void print_environment(void)
 {
     printf("environment:\n");
@@ -56,10 +39,8 @@ static void print_main(void)
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
         printf("  %-9s %s\n", verb->word, verb->summary);
     putchar('\n');
-#define NS_TOPIC(word, print, text) printf("%s: nagleshim help %s\n", text, #word);
-#include "cli/verbs.def"
-#undef NS_TOPIC
-    printf("exit status: see each command's --help\n");
+    print_environment();
+    printf("\nexit status: see each command's --help\n");
 }
 
 enum { COLUMNS = 80 };
@@ -113,26 +94,13 @@ static void print_exits(const char *verb)
     }
 }
 
-static bool print_topic(const char *wanted)
-{
-    bool found = false;
-#define NS_TOPIC(word, print, text)                                                                \
-    if (strcmp(wanted, #word) == 0) {                                                              \
-        print();                                                                                   \
-        found = true;                                                                              \
-    }
-#include "cli/verbs.def"
-#undef NS_TOPIC
-    return found;
-}
-
 bool ns_help_print(const char *command)
 {
     const struct ns_verb *verb = command ? ns_verbs_find(command) : NULL;
     if (!command)
         print_main();
     if (!verb)
-        return !command || print_topic(command);
+        return !command;
     print_usage(stdout, verb, "usage: ");
     printf("\n%s", verb->about);
     print_options(verb->word);

@@ -247,12 +247,7 @@ const char *ns_words_at(enum ns_takes list, unsigned position)
     static const char *const words[][5] = {
         [NS_TAKES_GRADE] = {"likely", "proven"},
         [NS_TAKES_EXPERIMENT] = {"push", "acknowledge"},
-        [NS_TAKES_LOG] =
-            {
-#define NS_LEVEL(word) word,
-#include "cli/levels.def"
-#undef NS_LEVEL
-            },
+        [NS_TAKES_LOG] = {"off", "error", "info", "debug"},
     };
     switch (list) {
     case NS_TAKES_SEND:

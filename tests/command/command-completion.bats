@@ -14,7 +14,6 @@ setup() {
     DIR=$PWD/build/completions
     VERBS=$("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [[ $(wc -l <<<"$VERBS") -ge 6 ]]
-    TOPICS=$(printf '%s\n' environment policy "$VERBS" | sort)
 }
 
 # Prints the words that the command's message offers instead of a wrong one: "must be A, B or C", "followed by A, B or C".
@@ -73,7 +72,7 @@ bash_offers() {
         same "$option=" "$(words_of run "$option")" "$(bash_offers run "$option" = '')"
     done
     same --role "$(words_of explain --role)" "$(bash_offers explain --role '')"
-    same help "$TOPICS" "$(bash_offers help '')"
+    same help "$(sort <<<"$VERBS")" "$(bash_offers help '')"
     [[ -z $(bash_offers help run '') ]]
     same host "$(told host)" "$(bash_offers host '')"
     [[ -z $(bash_offers host status '') && $(bash_offers host status --j) == --json ]]
@@ -123,7 +122,7 @@ STUBS
     zsh_words() {
         sed -n "/^    $1)/,/;;/s/.*$2[^']*:(\([a-z ]*\))'.*/\1/p" "$DIR/_nagleshim" | tr ' ' '\n' | sort
     }
-    same help "$TOPICS" "$(zsh_words help "'1")"
+    same help "$(sort <<<"$VERBS")" "$(zsh_words help "'1")"
     same host "$(told host)" "$(zsh_words host "'1")"
     for verb in --fail-on --experiment; do
         same "$verb" "$(told diagnose "$verb")" "$(zsh_words diagnose "'$verb")"
@@ -142,7 +141,7 @@ STUBS
     }
     same verbs "$(sort <<<"$VERBS")" "$(fish_offers 'nagleshim ')"
     same 'the options of the command' $'--help\n--version' "$(fish_offers 'nagleshim --')"
-    same help "$TOPICS" "$(fish_offers 'nagleshim help ')"
+    same help "$(sort <<<"$VERBS")" "$(fish_offers 'nagleshim help ')"
     same host "$(told host)" "$(fish_offers 'nagleshim host ')"
     [[ -z $(fish_offers 'nagleshim host status ') ]]
     for option in --fail-on --experiment; do

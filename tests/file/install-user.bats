@@ -166,7 +166,7 @@ fails() {
         "$T/home/usr/share/nagleshim/systemd/nagleshim.conf"
     # The help text, the manuals and the example policies name the same directory.
     grep -qF "$T/home/usr/lib" "$T/home/usr/bin/nagleshim"
-    "$T/home/usr/bin/nagleshim" help environment | grep -qF "(default $etc/nagleshim)"
+    "$T/home/usr/bin/nagleshim" help | grep -qF "(default $etc/nagleshim)"
     grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man1/nagleshim.1"
     grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man5/nagleshim-policy.5"
     run grep -rlE '(^|[^a-z])/etc/nagleshim' "$T/home/usr/share/man" "$T/home/usr/share/nagleshim/default.json" \
