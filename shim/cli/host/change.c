@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIZE_MOST = 256 * 1024, MODE = 0644, DIRECTORY_MODE = 0755 };
+enum { MODE = 0644, DIRECTORY_MODE = 0755 };
 
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
 {
@@ -29,24 +29,6 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
     /* The loader searches for a name without a slash: it may be any library. */
     return *path == '/' && realpath(path, real) && realpath(host->only, meant) &&
            strcmp(real, meant) == 0;
-}
-
-char *ns_file_read(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    char *text = NULL;
-    struct stat st;
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
-        text = calloc(1, (size_t)st.st_size + 1);
-    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
-        free(text);
-        text = NULL;
-    }
-    close(fd);
-    errno = EINVAL;
-    return text;
 }
 
 /* The error of the first directory that cannot be made. */

@@ -30,10 +30,6 @@ struct ns_change {
     bool done;
 };
 
-/* The text of a regular file, to be freed. NULL, and errno, if it cannot be read: ENOENT if there
- * is none, EINVAL if it is no regular file or larger than 256 KiB. */
-char *ns_file_read(const char *path);
-
 /* Replaces the file as a whole, and makes missing directories; or removes it, and its directory if
  * that is then empty. False, and errno, if that fails. */
 bool ns_file_replace(const char *path, const void *data, size_t size);
@@ -44,16 +40,6 @@ bool ns_file_remove(const char *path);
 int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
 void ns_change_free(struct ns_change *change);
-
-/* The copies of libraries that /etc/ld.so.preload names. Nothing writes to a copy in place: writing
- * to a mapped library kills every program that has it. */
-void ns_host_copy_path(const char *library, char copy[PATH_MAX]);
-
-/* Makes or renews the copy. False, and errno, if that fails. */
-bool ns_host_copy_make(const char *library, const char *copy);
-
-/* Removes the copies that /etc/ld.so.preload does not name. */
-void ns_host_copies_sweep(void);
 
 int ns_host_preload_enable(const struct ns_host *host);
 int ns_host_preload_disable(const struct ns_host *host, bool *changed);

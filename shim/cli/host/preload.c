@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the library's entry in /etc/ld.so.preload, which glibc's loader reads for every program, and
- * the judgement whether what a system starts may have the library. It must not change the other
- * entries. */
+/* Owns the library's entry in /etc/ld.so.preload, which glibc's loader reads for every program, the
+ * copies of the library that it names, and the judgement whether what a system starts may have the
+ * library. It must not change the other entries, write to a copy in place, or remove a copy that
+ * the file names. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
@@ -11,11 +12,14 @@
 #include "cli/program/trial.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SAY(...) ns_say("host", __VA_ARGS__)
 
@@ -63,6 +67,54 @@ bool ns_host_judge_library(const struct ns_host *host)
     return false;
 }
 
+/* On the root file system, as the first programs of a system need it. Writing to a mapped library
+ * would kill every program that has it. */
+#define COPIES "/usr/lib/nagleshim/"
+
+/* The name of the directory is the directory of the library that is copied. */
+static void name_copy(const char *library, char copy[PATH_MAX])
+{
+    const char *base = strrchr(library, '/');
+    int length = snprintf(copy, PATH_MAX, COPIES);
+    for (const char *at = library + 1; at < base && length < PATH_MAX - NAME_MAX; at++)
+        copy[length++] = *at == '/' ? '-' : *at;
+    snprintf(copy + length, (size_t)(PATH_MAX - length), "%s", base);
+}
+
+/* Makes or renews the copy. False, and errno, if that fails. */
+static bool write_copy(const char *library, const char *copy)
+{
+    int fd = open(library, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    char *data = NULL;
+    bool made = false;
+    errno = EIO;
+    if (fd >= 0 && fstat(fd, &st) == 0 && (data = malloc((size_t)st.st_size)))
+        made = pread(fd, data, (size_t)st.st_size, 0) == st.st_size &&
+               ns_file_replace(copy, data, (size_t)st.st_size);
+    int error = errno;
+    free(data);
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return made;
+}
+
+/* Removes the copies that the file does not name. */
+static void sweep_copies(void)
+{
+    char *text = ns_file_read(NS_PRELOAD_FILE);
+    glob_t found;
+    if ((text || errno == ENOENT) && glob(COPIES "*/" NS_LIBRARY_NAME, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (!text || !strstr(text, found.gl_pathv[i]))
+                ns_file_remove(found.gl_pathv[i]);
+        globfree(&found);
+        rmdir(COPIES);
+    }
+    free(text);
+}
+
 /* Removes the entries that are meant, each with the separator after it. A copy of host->only is
  * meant, too. */
 static bool remove_entries(const struct ns_host *host, char *text)
@@ -70,7 +122,7 @@ static bool remove_entries(const struct ns_host *host, char *text)
     char copy[PATH_MAX] = "";
     bool found = false;
     if (host->only)
-        ns_host_copy_path(host->only, copy);
+        name_copy(host->only, copy);
     for (char *at = text; *at != '\0';) {
         size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
         size_t next = length + (at[length] != '\0' && at[length] != '#');
@@ -119,8 +171,8 @@ static int try_file(const char *library, struct ns_change *change)
  * to the library either. */
 static bool make_copy(const char *library, char copy[PATH_MAX])
 {
-    ns_host_copy_path(library, copy);
-    if (ns_host_copy_make(library, copy))
+    name_copy(library, copy);
+    if (write_copy(library, copy))
         return true;
     if (errno != EROFS)
         SAY("%s cannot be written: %s", copy, strerror(errno));
@@ -152,7 +204,7 @@ int ns_host_preload_enable(const struct ns_host *host)
         status = try_file(copy, &change);
     else if (status == NS_EXIT_YES)
         ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", copy);
-    ns_host_copies_sweep();
+    sweep_copies();
     free(rest);
     ns_change_free(&change);
     return status;
@@ -175,7 +227,7 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
                            host->only ? host->only : "the library");
         }
     }
-    ns_host_copies_sweep();
+    sweep_copies();
     ns_change_free(&change);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "process/elf.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { SIZE_MOST = 256 * 1024 }; /* of a text */
 
 static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
 {
@@ -114,17 +117,30 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
     return false;
 }
 
+char *ns_file_read(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    char *text = NULL;
+    struct stat st;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
+        text = calloc(1, (size_t)st.st_size + 1);
+    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
+        free(text);
+        text = NULL;
+    }
+    close(fd);
+    errno = EINVAL;
+    return text;
+}
+
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
 {
-    char text[4096];
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    ssize_t n = is_file ? read(fd, text, sizeof text - 1) : 0;
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-    return ns_preload_find(text, entry);
+    char *text = ns_file_read(path);
+    bool found = text && ns_preload_find(text, entry);
+    free(text);
+    return found;
 }
 
 bool ns_preload_take(const char *command, char path[PATH_MAX])

@@ -25,6 +25,10 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX]);
 /* The same for a file. False if it cannot be read, or is not a regular file. */
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
 
+/* The text of a regular file, to be freed. NULL, and errno, if it cannot be read: ENOENT if there
+ * is none, EINVAL if it is no regular file or larger than 256 KiB. */
+char *ns_file_read(const char *path);
+
 /* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
  * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
  * would undo each other. Allocated; NULL if there is no memory. */
