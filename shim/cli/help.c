@@ -40,7 +40,7 @@ static void print_main(void)
         printf("  %-9s %s\n", verb->word, verb->summary);
     putchar('\n');
     print_environment();
-    printf("\nexit status: see each command's --help\n");
+    printf("\nexit status: see nagleshim(1)\n");
 }
 
 enum { COLUMNS = 80 };
@@ -83,17 +83,6 @@ static void print_options(const char *verb)
     }
 }
 
-static void print_exits(const char *verb)
-{
-    const char *title = "\nexit status:\n";
-    for (const struct ns_verb_exit *row = ns_verb_exits; row->verb; row++) {
-        if (strcmp(row->verb, verb) != 0)
-            continue;
-        printf("%s  %-5s  %s\n", title, row->status, row->text);
-        title = "";
-    }
-}
-
 bool ns_help_print(const char *command)
 {
     const struct ns_verb *verb = command ? ns_verbs_find(command) : NULL;
@@ -104,7 +93,6 @@ bool ns_help_print(const char *command)
     print_usage(stdout, verb, "usage: ");
     printf("\n%s", verb->about);
     print_options(verb->word);
-    print_exits(verb->word);
     return true;
 }
 

@@ -54,20 +54,12 @@ struct ns_verb_option {
     const char *text;
 };
 
-struct ns_verb_exit {
-    const char *verb, *status, *text;
-};
-
 /* Each ends with a row of zeros. */
 extern const struct ns_verb ns_verbs[];
 extern const struct ns_verb_option ns_verb_options[];
-extern const struct ns_verb_exit ns_verb_exits[];
 
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
-
-/* The verb that was probably meant by an unknown word, or NULL. */
-const char *ns_verbs_close(const char *word);
 
 /* The values of an option that may be repeated. */
 struct ns_list {

@@ -155,7 +155,6 @@ CASES
 --pid|--pid needs a value; see 'nagleshim doctor --help'
 --pid 1 cat|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --all cat|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
---every --pid 1|--every needs --all
 --all --pid 1|one of a program, --pid and --all is needed; see 'nagleshim doctor --help'
 --pid=|--pid must be a process id, not ''
 --pid 0|--pid must be a process id, not '0'

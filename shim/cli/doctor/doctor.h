@@ -17,8 +17,8 @@
 int ns_doctor_program(char **words, unsigned n);
 int ns_doctor_process(pid_t pid);
 
-/* Every process; with every, also those without TCP sockets and without the library. */
-int ns_doctor_all(bool every);
+/* Every process with TCP sockets or the library. */
+int ns_doctor_all(void);
 
 /* "loader: FILE (libc)", unless loader is "". */
 void ns_doctor_print_loader(const char *loader);

@@ -12,7 +12,6 @@
 #include "process/state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,11 +295,6 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
     *examination = (struct ns_examination){0};
     examination->rules = cJSON_CreateArray();
     int error = ns_proc_open(pid, proc);
-    if (!error && proc->process != pid) { /* a thread's number */
-        pid = proc->process;
-        ns_proc_close(proc);
-        error = ns_proc_open(pid, proc);
-    }
     if (!error && proc->is_kernel_thread) {
         ADD(KERNEL, "it is a kernel thread, which runs no program");
         return 0;

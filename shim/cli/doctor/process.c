@@ -28,13 +28,11 @@ static const char *denied_text(void)
                           : "run doctor as root";
 }
 
-static void print_process(const struct ns_proc *proc, pid_t asked)
+static void print_process(const struct ns_proc *proc)
 {
-    char exe[PATH_MAX], thread[64] = "";
+    char exe[PATH_MAX];
     snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
-    if (asked != proc->process)
-        snprintf(thread, sizeof thread, " (%d is one of its threads)", asked);
-    FACT("process", "%d, %s%s", proc->process, ns_sanitize(exe), thread);
+    FACT("process", "%d, %s", proc->process, ns_sanitize(exe));
     if (proc->seccomp)
         FACT("seccomp", "%s",
              proc->seccomp == 1 ? "strict mode"
@@ -107,11 +105,11 @@ static void print_status(const struct ns_examination *examination)
     FACT("TCP sockets", "%u", examination->sockets);
 }
 
-static int print(const struct ns_examination *examination, pid_t asked)
+static int print(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     const char *works = ns_findings_works(&examination->findings);
-    print_process(&examination->proc, asked);
+    print_process(&examination->proc);
     if (loaded->path[0] == '\0')
         ns_doctor_print_loader(examination->elf.interpreter);
     else
@@ -135,7 +133,7 @@ int ns_doctor_process(pid_t pid)
     int status = NS_EXIT_ERROR;
     int error = ns_examine(&examination, pid, true);
     if (!error) {
-        status = print(&examination, pid);
+        status = print(&examination);
     } else if (is_denied(error)) {
         SAY("process %d: permission denied: %s", pid, denied_text());
         status = NS_EXIT_DENIED;
@@ -151,7 +149,6 @@ int ns_doctor_process(pid_t pid)
 }
 
 struct census {
-    bool every;
     unsigned works, lacks, unknown, starting; /* in the table */
     unsigned others;                          /* without TCP sockets and without the library */
     unsigned denied;                          /* could not be read */
@@ -252,7 +249,7 @@ static bool visit(void *context, pid_t pid)
         census->denied++;
     else if (error || examination.proc.is_kernel_thread)
         ;
-    else if (census->every || examination.sockets > 0 || examination.loaded.path[0])
+    else if (examination.sockets > 0 || examination.loaded.path[0])
         list(census, &examination);
     else
         census->others++;
@@ -263,8 +260,7 @@ static bool visit(void *context, pid_t pid)
 static void print_counts(const struct census *census)
 {
     if (census->others > 0)
-        FACT("not listed", "%u without TCP sockets and without the library ('--every' lists them)",
-             census->others);
+        FACT("not listed", "%u without TCP sockets and without the library", census->others);
     if (census->denied > 0)
         FACT("not readable", "%u: %s", census->denied, denied_text());
     if (!ns_output_is_json())
@@ -289,15 +285,16 @@ static int conclude(const struct census *census)
     if (all == 0)
         ns_findings_conclude("yes", "no process has TCP sockets or the library");
     else
-        ns_findings_conclude(
-            census->works == all ? "yes" : "no", "the library works in %u of %u%s", census->works,
-            all, census->every ? " processes" : " processes that have TCP sockets or the library");
+        ns_findings_conclude(census->works == all ? "yes" : "no",
+                             "the library works in %u of %u processes that have TCP sockets or the "
+                             "library",
+                             census->works, all);
     return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
-int ns_doctor_all(bool every)
+int ns_doctor_all(void)
 {
-    struct census census = {.every = every};
+    struct census census = {0};
     ns_output_expect("processes");
     if (ns_proc_each(visit, &census) != 0) {
         SAY("/proc is not mounted or cannot be read");

@@ -8,10 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum {
-    NAME_LEAST = 14, /* the columns seldom move, and fill 80 columns with an IPv4 address */
-    IDLE_MOST = 20,  /* further rows without traffic are not printed */
-};
+enum { NAME_LEAST = 14 }; /* the columns seldom move, and fill 80 columns with an IPv4 address */
 
 /* "; 3 connections " */
 static void print_count(FILE *out, uint64_t n, const char *noun, const char *plural,
@@ -83,10 +80,9 @@ static int places(const char *text)
     return n;
 }
 
-size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most)
+void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
-    size_t left = 0;
     for (size_t i = 0; i < top->n_rows; i++)
         if (places(top->rows[i]->process.name) > width)
             width = places(top->rows[i]->process.name);
@@ -95,15 +91,11 @@ size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most
             "HOLDS/S", "LOST/S", "SHARE", "SHIM");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
-        if (every || i < IDLE_MOST || row->busy || row->holds_rate > 0)
-            fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
-                    width - places(row->process.name), "", row->process.pid,
-                    ns_role_name(row->role), row->holds_rate, row->lost_rate, row->share * 100,
-                    shims[row->process.shim], describe_peer(row));
-        else
-            left++;
+        fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
+                width - places(row->process.name), "", row->process.pid, ns_role_name(row->role),
+                row->holds_rate, row->lost_rate, row->share * 100, shims[row->process.shim],
+                describe_peer(row));
     }
-    return left;
 }
 
 void ns_top_fill_json(const struct ns_top *top)

@@ -25,17 +25,18 @@
 enum { OTHER_LINES = 5 /* besides the rows */ };
 
 struct options {
-    bool once, every, json;
+    bool once, json;
     double interval;
     pid_t pid;
 };
 
 static bool read_options(int argc, char **argv, struct options *options)
 {
-    const struct ns_target targets[] = {
-        {NS_TOP_ONCE, &options->once, 0, 0}, {NS_TOP_EVERY, &options->every, 0, 0},
-        {NS_TOP_JSON, &options->json, 0, 0}, {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
-        {NS_TOP_PID, &options->pid, 0, 0},   {0}};
+    const struct ns_target targets[] = {{NS_TOP_ONCE, &options->once, 0, 0},
+                                        {NS_TOP_JSON, &options->json, 0, 0},
+                                        {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
+                                        {NS_TOP_PID, &options->pid, 0, 0},
+                                        {0}};
     if (!ns_verbs_read("top", argc, argv, targets))
         return false;
     options->once = options->once || options->json;
@@ -53,7 +54,7 @@ static void print_cut(const char *text, unsigned columns)
     }
 }
 
-static void print_screen(const struct ns_top *top, bool every)
+static void print_screen(const struct ns_top *top)
 {
     struct winsize size;
     char *text = NULL;
@@ -63,20 +64,11 @@ static void print_screen(const struct ns_top *top, bool every)
         return;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    ns_top_print(out, top, every, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
+    ns_top_print(out, top, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
     fclose(out);
     fputs(CLEAR_SCREEN, stdout);
     print_cut(text, size.ws_col);
     free(text);
-}
-
-static void print_lines(const struct ns_top *top, const struct options *options)
-{
-    size_t left = ns_top_print(stdout, top, options->every, SIZE_MAX);
-    if (left)
-        printf("and %zu more rows without traffic ('--every' prints them)\n", left);
-    if (!options->once)
-        putchar('\n');
 }
 
 static int show(struct ns_top *top, const struct options *options)
@@ -95,12 +87,14 @@ static int show(struct ns_top *top, const struct options *options)
             over = ns_child_take_signals(NULL);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        if (options->json)
+        if (options->json) {
             ns_top_fill_json(top);
-        else if (screen)
-            print_screen(top, options->every);
-        else
-            print_lines(top, options);
+        } else if (screen) {
+            print_screen(top);
+        } else {
+            ns_top_print(stdout, top, SIZE_MAX);
+            fputs(options->once ? "" : "\n", stdout);
+        }
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
             break;

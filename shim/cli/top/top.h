@@ -65,8 +65,7 @@ void ns_top_refresh(struct ns_top *top, uint64_t now);
 /* Add what --json prints to the command's object (cli/output.h). */
 void ns_top_fill_json(const struct ns_top *top);
 
-/* Print the table, with `most` rows at most. Unless `every` is set, rows without traffic beyond the
- * first ones are not printed; returns their number. */
-size_t ns_top_print(FILE *out, const struct ns_top *top, bool every, size_t most);
+/* Print the table, with `most` rows at most. */
+void ns_top_print(FILE *out, const struct ns_top *top, size_t most);
 
 #endif
