@@ -7,6 +7,7 @@
 #include "process/sanitize.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum {
     NS_EXIT_YES = 0,
@@ -33,5 +34,8 @@ void ns_help_usage(void); /* the short form, on stderr */
 /* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. With
  * --json it also becomes one of the object's "messages". Sanitizes the text. */
 __attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
+
+/* Print why ns_watch_open failed for this process. Returns the exit status. */
+int ns_watch_say_error(const char *verb, pid_t pid, int error);
 
 #endif

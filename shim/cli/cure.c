@@ -88,14 +88,10 @@ static int say_error(const struct ns_cure *cure, int error)
 {
     if (error == -ESRCH && cure->unit)
         SAY("there is no process of the unit '%s'", cure->unit);
-    else if (error == -ESRCH)
-        SAY("there is no process %d", cure->pid);
-    else if (error == -EPROTONOSUPPORT)
-        SAY("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
-    else if (cure->undo)
+    else if (cure->undo && error != -ESRCH)
         SAY("cannot read %s: %s", ns_cure_state_path(), strerror(-error));
     else
-        SAY("cannot list TCP sockets: %s", strerror(-error));
+        return ns_watch_say_error("cure", cure->pid, error);
     return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
@@ -185,10 +181,6 @@ static int report(const struct ns_cure *cure)
             ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
     if (total[NS_CURE_CHANGED] > 0 && !cure->undo)
         print_advice(cure, listeners);
-    if (cure->undo && cure->n_kept > 0)
-        ns_output_line("%zu other socket%s that 'nagleshim cure' has changed stay%s as they are; "
-                       "'nagleshim cure --undo' restores all",
-                       cure->n_kept, ns_plural(cure->n_kept), cure->n_kept == 1 ? "s" : "");
     if (total[NS_CURE_FAILED] > 0)
         SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
             ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));

@@ -132,7 +132,6 @@ struct ns_cure {
     int directory;        /* of the state file, locked; or -errno */
     int error;            /* the last one that prevented a change */
     int unkept;           /* -errno: a change is not in the state file */
-    size_t n_kept;        /* undo: records of sockets that exist and were not restored */
     bool has_old_records; /* they could not be removed from the state file */
     uint64_t opened;      /* connections before the last list */
     struct ns_cure_row *rows;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096, ROWS_MOST = 1000 };
+enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
 
 struct ns_cure_socket {
     uint64_t cookie; /* 0: an empty slot */
@@ -148,23 +148,17 @@ static int find_owners(struct ns_cure *cure)
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
 {
     pid_t pid = cure->follow ? 0 : process->pid;
-    const char *name = process->name;
     struct ns_cure_row *larger;
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
-    /* Within days there may be any number of programs. */
-    if (cure->follow && cure->n_rows == ROWS_MOST)
-        return &cure->rows[ROWS_MOST - 1];
-    if (cure->follow && cure->n_rows == ROWS_MOST - 1)
-        name = "other programs";
     larger = realloc(cure->rows, (cure->n_rows + 1) * sizeof *larger);
     if (!larger)
         return NULL;
     cure->rows = larger;
     larger += cure->n_rows++;
     *larger = (struct ns_cure_row){.pid = pid};
-    snprintf(larger->name, sizeof larger->name, "%s", name);
+    snprintf(larger->name, sizeof larger->name, "%s", process->name);
     return larger;
 }
 
@@ -354,11 +348,8 @@ static int clean_state(struct ns_cure *cure)
         error = ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
     }
     for (size_t i = 0; i < cure->n_records && !error; i++)
-        if (may_exist(cure, &cure->records[i])) {
-            cure->n_kept +=
-                slot_of(cure->sockets, cure->room, cure->records[i].cookie)->cookie != 0;
+        if (may_exist(cure, &cure->records[i]))
             cure->records[kept++] = cure->records[i];
-        }
     cure->n_records = kept;
     cure->n_added = 0;
     return error ? error : ns_cure_state_write(cure->directory, cure->records, kept);

@@ -115,9 +115,6 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
 /* Always adds one: after execve, a process is another program. */
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
-/* Print why ns_watch_open failed for this process. Returns the exit status. */
-int ns_watch_say_error(const char *verb, pid_t pid, int error);
-
 /* The row of such a connection, which is made without counts if necessary; NULL without memory.
  * Rows move when one is made. */
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
