@@ -436,8 +436,6 @@ int ns_policy_parse(struct ns_arena *memory, const char *text, size_t len,
     } else {
         result = ns_text_parse(memory, text, len, &reader.root, error);
     }
-    if (result == 0 && all)
-        result = all->strict(text, len, error);
     if (result == -EINVAL && all)
         all->report(all->context, error);
     if (result == 0)

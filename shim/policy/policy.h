@@ -111,8 +111,6 @@ struct ns_policy_error {
 
 /* What `nagleshim check` asks for. */
 struct ns_policy_errors {
-    /* Refuses what cJSON accepts although JSON forbids it: 0, or -EINVAL with error set. */
-    int (*strict)(const char *text, size_t len, struct ns_policy_error *error);
     /* Receives every error, at most NS_POLICY_ERRORS_MOST. Missing keys come last. A text that is
      * not JSON has one error. */
     void (*report)(void *context, const struct ns_policy_error *error);

@@ -41,7 +41,7 @@ PYTHON
     good=$(policy good '{}, {"name": "late"}')
     bad=$T/bad.json
     printf '{"rules": [\n {"send": "fast"},\n {"match": 3}]}\n' >"$bad"
-    json 0 'o["files"][0] == {"file": "'"$good"'", "origin": "file", "valid": True, "rules": 2, "enabled": True,
+    json 0 'o["files"][0] == {"file": "'"$good"'", "valid": True, "rules": 2, "enabled": True,
         "errors": [], "warnings": [{"rule": 2, "name": "late",
         "message": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
     json 2 '[f["valid"] for f in o["files"]] == [True, False, False] and o["files"][1]["more"] is False
@@ -51,9 +51,9 @@ PYTHON
     json 1 'len(o["files"]) == 2' check --json "$bad" "$good"
     json 1 'o["files"][0]["file"] == "-" and "text ends too early" in o["files"][0]["errors"][-1]["message"]' \
         check --json - <<<'{'
-    json 0 'o["files"][0]["file"] is None and o["files"][0]["origin"] == "built-in"' check --json
+    json 0 'o["files"][0]["file"] is None' check --json
     policy policies/default '{}' >/dev/null
-    json 0 'o["files"][0]["origin"] == "directory"' check --json
+    json 0 'o["files"][0]["file"].endswith("default.json")' check --json
     NAGLESHIM_OFF=1 json 0 'len(o["messages"]) == 1' check --json
 }
 

@@ -85,24 +85,6 @@ CASES
     expect_whole output "$T/off.json: valid, 0 rules, not enabled: every socket is left alone"
 }
 
-@test "check warns of a policy file that every user can change or replace" {
-    local file=$T/shared/p.json mode expected
-    mkdir "$T/shared"
-    policy shared/p '{}'
-    while IFS='|' read -r mode expected; do
-        chmod "${mode% *}" "$file"
-        chmod "${mode#* }" "$T/shared"
-        run --separate-stderr "$NS" check "$file"
-        expect 0 output is "$file: valid, 1 rule" stderr is "${expected:+$file: warning: every user can $expected}"
-    done <<'CASES'
-0644 0755|
-0664 0775|
-0666 0755|change it (mode 0666)
-0644 0777|replace it, because all may write to its directory
-0644 1777|
-CASES
-}
-
 @test "check exits 2 for a file that it cannot read" {
     run --separate-stderr "$NS" check "$T/none.json"
     expect 2 output is "" stderr is "$T/none.json: cannot be read: No such file or directory"

@@ -40,7 +40,7 @@ fuzz() {
     local name CRASHES=$T/crashes
     unpack_policies "$T"
     for name in policy judge; do
-        NS_FUZZ_BROKEN=1 FUZZ_SECONDS='' run fuzz "$name" "$T/valid"
+        NS_FUZZ_BROKEN=1 FUZZ_SECONDS='' run fuzz "$name" "$T/valid" "$T/bad"
         [[ $status -ne 0 && $output == *'not true: '* ]]
     done
 }

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The file that is checked. */
 struct check {
@@ -60,24 +58,6 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
     }
 }
 
-/* Who can write to the file or to its directory controls other users' programs. The sticky bit
- * keeps files from being replaced. */
-static void warn_of_writers(struct check *check, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char directory[PATH_MAX], text[64];
-    struct stat st;
-    if (stat(path, &st) == 0 && (st.st_mode & S_IWOTH)) {
-        snprintf(text, sizeof text, "every user can change it (mode %04o)", st.st_mode & 07777);
-        say_warning(check, NULL, text);
-    }
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1,
-             slash ? path : ".");
-    if (stat(directory, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        say_warning(check, NULL,
-                    "every user can replace it, because all may write to its directory");
-}
-
 /* Add its entry to "files". */
 static cJSON *begin(struct check *check, const char *name)
 {
@@ -92,14 +72,7 @@ static cJSON *begin(struct check *check, const char *name)
 
 static void complete(cJSON *entry, const struct check *check, const struct ns_policy_found *found)
 {
-    static const char *const origins[] = {
-        [NS_POLICY_BUILTIN] = "built-in",
-        [NS_POLICY_INLINE] = "environment",
-        [NS_POLICY_NAMED] = "file",
-        [NS_POLICY_IN_DIRECTORY] = "directory",
-    };
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
-    ns_output_text(entry, "origin", origins[found->origin]);
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
     if (found->policy) {
         cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
@@ -114,7 +87,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
 {
     static struct ns_policy_found found;
     static struct check check;
-    const struct ns_policy_errors all = {ns_check_strictly, say_error, &check};
+    const struct ns_policy_errors all = {say_error, &check};
     const struct ns_policy_request request = {.policy = getenv("NAGLESHIM_POLICY"), .all = &all};
     const char *name = file ? file : request.policy;
     cJSON *entry = begin(&check, name[strspn(name, " \t\r\n")] == '{' && !file ? "NAGLESHIM_POLICY"
@@ -137,8 +110,6 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
         ns_check_warn(policy, say_warning, &check);
-        if (found.origin != NS_POLICY_INLINE && strcmp(found.path, "-") != 0)
-            warn_of_writers(&check, found.path);
         ns_policy_free((struct ns_policy *)policy);
         return NS_EXIT_YES;
     }

@@ -5,9 +5,6 @@
 
 #include "policy/policy.h"
 
-/* Refuses what cJSON accepts although JSON forbids it, as struct ns_policy_errors asks. Pure. */
-int ns_check_strictly(const char *text, size_t len, struct ns_policy_error *error);
-
 /* Calls report for everything that is allowed but probably not intended, such as a rule that is
  * never used. rule is NULL for the policy as a whole. */
 void ns_check_warn(const struct ns_policy *policy,
