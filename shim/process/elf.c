@@ -94,17 +94,15 @@ static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr)
     return false;
 }
 
-unsigned ns_elf_path_imports(const char *path)
+bool ns_elf_path_makes_sockets(const char *path)
 {
-    enum { SOCKETS = 4 }; /* the first ones */
-    static const char calls[][12] = {"socket", "connect", "accept", "accept4",     "dlopen",
-                                     "execve", "execv",   "execvp", "posix_spawn", "system"};
+    static const char calls[][8] = {"socket", "connect", "accept", "accept4"};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Shdr) symbols, names;
     bool known = find_section(fd, SHT_DYNSYM, &symbols, &names);
     uint64_t n = known ? symbols.sh_size / sizeof(ElfW(Sym)) : 0;
-    unsigned found = known ? 0 : NS_ELF_SOCKETS;
-    for (uint64_t i = 0; i < n && !(found & NS_ELF_SOCKETS); i++) {
+    bool found = !known;
+    for (uint64_t i = 0; i < n && !found; i++) {
         ElfW(Sym) symbol;
         char name[sizeof calls[0]] = "";
         if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
@@ -113,8 +111,7 @@ unsigned ns_elf_path_imports(const char *path)
             !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
             continue;
         for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
-            if (strncmp(name, calls[j], sizeof name) == 0)
-                found |= j < SOCKETS ? NS_ELF_SOCKETS : NS_ELF_OTHERS;
+            found |= strncmp(name, calls[j], sizeof name) == 0;
     }
     if (fd >= 0)
         close(fd);

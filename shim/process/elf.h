@@ -23,10 +23,9 @@ int ns_elf_inspect(int fd, struct ns_elf *elf);
 /* The same for the file "exe" below the open directory of a process. False: it cannot be read. */
 bool ns_elf_inspect_exe(int directory, struct ns_elf *elf);
 
-/* What the file imports from libc: functions that make or accept connections, also if its symbols
- * cannot be read; otherwise, functions that load libraries or start programs. */
-enum { NS_ELF_SOCKETS = 1, NS_ELF_OTHERS = 2 };
-unsigned ns_elf_path_imports(const char *path);
+/* Does the file import functions from libc that make or accept connections? True also if its
+ * symbols cannot be read. */
+bool ns_elf_path_makes_sockets(const char *path);
 
 /* Does the file need a library for whose name is_meant is true? Then the name is in name. */
 bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),

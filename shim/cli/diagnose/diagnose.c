@@ -11,6 +11,7 @@
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,11 +117,9 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
 {
     bool running = child && !child->ended;
     int status = status_of(options, diagnosis);
-    char command[PATH_MAX];
-    ns_program_self(command, sizeof command);
     struct ns_report report = {
         .diagnosis = diagnosis,
-        .command = command,
+        .command = program_invocation_name,
         .program = options->program,
         .subject = describe(options),
         .policy = ns_diagnosis_policy(diagnosis, false),

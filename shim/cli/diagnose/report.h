@@ -11,7 +11,7 @@
 
 struct ns_report {
     const struct ns_diagnosis *diagnosis;
-    const char *command;     /* the path or name of this command */
+    const char *command;     /* this command, as it was typed */
     char *const *program;    /* the program that was started, or NULL */
     char *subject;           /* a command line, "process 17", or "every process" */
     char *policy;            /* on one line; NULL: none is needed */

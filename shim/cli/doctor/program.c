@@ -24,7 +24,7 @@
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
 
 static struct ns_findings findings;
-static unsigned imports = NS_ELF_SOCKETS; /* as far as can be seen */
+static bool has_sockets = true; /* as far as can be seen */
 
 /* NS_EXIT_YES if there is a program to judge. */
 static int find_program(const char *word, const struct ns_reach *reach)
@@ -66,14 +66,14 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }
 
-/* What the program and the libraries that it loads at its start import: see elf.h. */
-static unsigned imports_of(const char *program, const char *library)
+/* Does the program or a library that it loads at its start call libc for sockets? */
+static bool makes_sockets(const char *program, const char *library)
 {
     const char *place = NULL;
     char path[PATH_MAX];
-    unsigned found = ns_elf_path_imports(program);
-    while (!(found & NS_ELF_SOCKETS) && ns_trial_next_file(&place, library, path))
-        found |= ns_elf_path_imports(path);
+    bool found = ns_elf_path_makes_sockets(program);
+    while (!found && ns_trial_next_file(&place, library, path))
+        found = ns_elf_path_makes_sockets(path);
     return found;
 }
 
@@ -87,7 +87,7 @@ static void judge_loading(const struct ns_reach *reach, const char *library, boo
         ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
     case NS_TRIAL_LOADED:
         FACT("trial", "the program's loader accepts the library");
-        imports = imports_of(reach->file, library);
+        has_sockets = makes_sockets(reach->file, library);
         break;
     case NS_TRIAL_REFUSED:
         REASON("the library would not load: the loader says of %s: %s", library, reason);
@@ -167,21 +167,14 @@ int ns_doctor_program(char **words, unsigned n)
         ns_findings_conclude("no", "the library would do nothing for this program");
         return NS_EXIT_NO;
     }
-    if (!(imports & NS_ELF_SOCKETS)) {
-        ns_findings_conclude(
-            "yes", "the library can be loaded; %s",
-            imports & NS_ELF_OTHERS
-                ? "the program has no sockets at its start, but it may load a library or start a "
-                  "program that has, and the library reaches these"
-                : "nothing in the program calls libc's socket, connect or accept: it has no TCP "
-                  "sockets, or it makes its own system calls, which only 'nagleshim cure --pid' "
-                  "and the other end reach");
-        return NS_EXIT_YES;
-    }
-    ns_findings_conclude("yes", "%s",
-                         is_preloaded
-                             ? "the library reaches this program"
-                             : "the library can reach this program; it is not preloaded here "
-                               "('nagleshim run' does it)");
+    ns_findings_conclude(
+        "yes", "%s",
+        !has_sockets
+            ? "the library can be loaded; nothing in the program calls libc's socket, connect or "
+              "accept: it may load a library or start a program that does, or make its own system "
+              "calls, which only 'nagleshim cure --pid' and the other end reach"
+        : is_preloaded ? "the library reaches this program"
+                       : "the library can reach this program; it is not preloaded here "
+                         "('nagleshim run' does it)");
     return NS_EXIT_YES;
 }

@@ -105,7 +105,7 @@ static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
         return true;
     int fd = ns_proc_find_file(context, mapping->path);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    bool found = fd < 0 || ns_elf_path_imports(link) & NS_ELF_SOCKETS;
+    bool found = fd < 0 || ns_elf_path_makes_sockets(link);
     if (fd >= 0)
         close(fd);
     return !found;
@@ -245,12 +245,6 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
     process->args = subject->args;
 }
 
-static bool is_library_name(const char *path)
-{
-    const char *base = ns_path_base(path);
-    return fnmatch("*.so", base, 0) == 0 || fnmatch("*.so.[0-9]*", base, 0) == 0;
-}
-
 bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script)
 {
     struct stat st;
@@ -260,8 +254,6 @@ bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bo
                S_ISDIR(st.st_mode) ? "a directory" : "a special file");
     else if (!may_be_script && access(reach->program, X_OK) != 0)
         ns_say(command, "'%s' is not executable: %s", reach->program, strerror(errno));
-    else if (reach->verdict == NS_REACH_STATIC && is_library_name(reach->file))
-        ns_say(command, "'%s' is a library, not a program", reach->file);
     else
         return true;
     return false;
@@ -341,17 +333,4 @@ int ns_program_say_failure(const char *command, const char *word, int error)
     else
         ns_say(command, "cannot run '%s': %s", word, strerror(error));
     return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
-}
-
-void ns_program_self(char *path, size_t size)
-{
-    static const char name[] = "nagleshim";
-    struct stat own, found;
-    bool is_in_path = stat("/proc/self/exe", &own) == 0 && locate(name, path, size) &&
-                      stat(path, &found) == 0 && found.st_dev == own.st_dev &&
-                      found.st_ino == own.st_ino;
-    ssize_t n = is_in_path ? 0 : readlink("/proc/self/exe", path, size - 1);
-    if (n <= 0)
-        n = snprintf(path, size, "%s", name);
-    path[n] = '\0';
 }

@@ -63,7 +63,7 @@ struct ns_subject {
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
                          unsigned n_args);
 
-/* False, after a message, if the file is not a program: a directory, data, a library. With
+/* False, after a message, if the file is not a program: a directory, data. With
  * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
 bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script);
 
@@ -74,9 +74,6 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
 
 /* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
 int ns_program_say_failure(const char *command, const char *word, int error);
-
-/* How to type this command: its name if PATH leads to it, else its path. */
-void ns_program_self(char *path, size_t size);
 
 /* 'rule 2 "quotes"', or 'rule 2' if it has no name. Returns buffer. */
 char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size);
