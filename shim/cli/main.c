@@ -24,8 +24,12 @@ int ns_version_main(int argc, char **argv)
 
 static int say_unknown(const char *command, const char *word)
 {
-    ns_say(command, "unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
-           word);
+    const char *meant = ns_verbs_close(word);
+    if (meant)
+        ns_say(command, "unknown command '%s'; did you mean %s?", word, meant);
+    else
+        ns_say(command, "unknown %s '%s'; see 'nagleshim help'",
+               *word == '-' ? "option" : "command", word);
     return NS_EXIT_ERROR;
 }
 

@@ -101,17 +101,48 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     return value;
 }
 
+/* Do the words begin and end alike, but for two letters? */
+static bool is_close(const char *one, const char *other)
+{
+    size_t a = strlen(one), b = strlen(other), begin = 0, end = 0;
+    while (begin < a && begin < b && one[begin] == other[begin])
+        begin++;
+    while (end + begin < a && end + begin < b && one[a - 1 - end] == other[b - 1 - end])
+        end++;
+    return begin + end >= 2 && begin + end + 2 >= (a > b ? a : b);
+}
+
+const char *ns_verbs_close(const char *word)
+{
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        if (is_close(word, verb->word))
+            return verb->word;
+    return NULL;
+}
+
+/* The option of the verb that was probably meant, or NULL. */
+static const char *close_option(const char *verb, const char *word)
+{
+    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
+        if (strcmp(row->verb, verb) == 0 && strncmp(word, "--", 2) == 0 &&
+            is_close(word + 2, row->name))
+            return row->name;
+    return NULL;
+}
+
 /* Says why getopt_long refused an option; result is what it returned. */
 static void say_option(const char *command, char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     /* Long options have values past the letters; getopt has already stepped over their word. */
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
-    const char *option = is_letter ? letter : argv[optind - 1];
+    const char *option = is_letter ? letter : argv[optind - 1], *meant;
     if (result == ':')
         ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
     else if (optopt >= NS_OPTION_BASE)
         ns_say(command, "%s: this option takes no value", option);
+    else if ((meant = close_option(command, option)))
+        ns_say(command, "unknown option '%s'; did you mean --%s?", option, meant);
     else
         ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
 }

@@ -61,6 +61,9 @@ extern const struct ns_verb_option ns_verb_options[];
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
+/* The verb that was probably meant by an unknown word, or NULL. */
+const char *ns_verbs_close(const char *word);
+
 /* The values of an option that may be repeated. */
 struct ns_list {
     char **words;

@@ -50,6 +50,9 @@ load ../helpers/command
 @test "an unknown command or option is reported in one line that says where help is" {
     each_refused <<'CASES'
 frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
+diagnoze|: unknown command 'diagnoze'; did you mean diagnose?
+docotr|: unknown command 'docotr'; did you mean doctor?
+check --jsn| check: unknown option '--jsn'; did you mean --json?
 --frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
 help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named

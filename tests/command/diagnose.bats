@@ -240,7 +240,7 @@ while True:
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment needs a program to start, and excludes --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
---josn x -- echo no|unknown option '--josn'; see 'nagleshim diagnose --help'
+--josn x -- echo no|unknown option '--josn'; did you mean --json?
 END
 }
 
