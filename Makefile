@@ -83,7 +83,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-aarch64 \
 	check-sidecar check-bare check-strangers soak check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind check-mutants install uninstall dist deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind install uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -326,12 +326,6 @@ check-valgrind: ## run the life-cycle tests under memcheck and helgrind
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@status=0; for tool in memcheck helgrind; do tests/sanitized $$tool || status=1; done; exit $$status
 
-check-mutants: ## change the library at random places, and list the changes that no test detects (MUTANTS='-n 60')
-	@tests/deps check
-	@tests/deps mutants
-	@$(MAKE) --no-print-directory -s all examples probes units differential
-	@tests/mutants $(MUTANTS)
-
 # --- install ------------------------------------------------------------------------------------------------
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
@@ -436,7 +430,6 @@ help: ## print this list
 	@echo "  make bench BENCH=--quick takes minutes only; its times are less precise"
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
-	@echo "  make check-mutants MUTANTS='-n 300 shim/socket' tries 300 changes in that folder"
 	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
 	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 
