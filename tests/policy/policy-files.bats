@@ -90,12 +90,6 @@ two_programs() {
     [[ $stderr == *"policy $POLICIES/app.json: 1 of 1 rules are for this process"* ]]
 }
 
-@test "without the library, the directory makes no difference" {
-    two_programs
-    echo "$AUTO_CORK" >"$POLICIES/alpha.json"
-    NAGLESHIM_POLICY_DIR=$POLICIES gets stalls alpha.result "$T/alpha"
-}
-
 @test "a program gets the policy of the name that it was started with, else of its executable" {
     two_programs
     echo "$AUTO_CORK" >"$POLICIES/nick.json"
@@ -105,45 +99,6 @@ two_programs() {
     gets stalls other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
 }
 
-@test "the first directory with a file for the program, or with default.json, counts" {
-    two_programs
-    mkdir "$T/namespace" "$T/fleet"
-    export NAGLESHIM_POLICY_DIR=$T/namespace:$T/missing:$T/fleet
-    echo "$NODELAY" >"$T/fleet/alpha.json"
-    echo "$ALONE" >"$T/fleet/default.json"
-    echo "$AUTO_CORK" >"$T/namespace/beta.json"
-    gets 2 alpha.result shimmed "$T/alpha"
-    gets 1 beta.result shimmed "$T/beta"
-    gets stalls gamma.result shimmed "$T/gamma"
-    # default.json of an earlier directory comes before a program's file in a later one.
-    echo "$AUTO_CORK" >"$T/namespace/default.json"
-    gets 1 alpha.result shimmed "$T/alpha"
-    # A broken file ends the search.
-    echo '{' >"$T/namespace/default.json"
-    gets stalls alpha.result shimmed "$T/alpha"
-}
-
-@test "without NAGLESHIM_POLICY_DIR the directory is /etc/nagleshim" {
-    local mounts there
-    ns_mount_namespace
-    two_programs
-    cp -a /etc "$T/etc" 2>/dev/null || true # an ordinary user must not read all of it
-    mkdir -p "$T/etc/nagleshim"
-    echo "$AUTO_CORK" >"$T/etc/nagleshim/alpha.json"
-    echo "$ALONE" >"$T/etc/nagleshim/beta.json"
-    unset NAGLESHIM_POLICY_DIR
-    if [[ ${#mounts[@]} -gt 0 ]]; then
-        there=("${mounts[@]}" bash -c 'mount --bind "$0" /etc || exit
-            trap "umount -l /etc" EXIT
-            LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
-    else
-        there=(bash -c 'trap "rm -r /etc/nagleshim" EXIT
-            cp -R "$0/nagleshim" /etc && LD_PRELOAD=$1 "${@:2}"' "$T/etc" "$LIBRARY")
-    fi
-    gets 1 alpha.result "${there[@]}" "$T/alpha"
-    gets stalls beta.result "${there[@]}" "$T/beta"
-}
-
 @test "NAGLESHIM_POLICY comes before the directory, as a file and as JSON" {
     two_programs
     echo "$ALONE" >"$POLICIES/alpha.json"
@@ -151,17 +106,6 @@ two_programs() {
     export NAGLESHIM_POLICY_DIR=$POLICIES
     gets 1 named.result shimmed NAGLESHIM_POLICY="$T/named.json" "$T/alpha"
     gets 2 inline.result shimmed NAGLESHIM_POLICY="  $NODELAY" "$T/alpha"
-}
-
-@test "an empty directory means the built-in policy" {
-    NAGLESHIM_POLICY_DIR=$POLICIES gets 2 result shimmed "$EXAMPLES/queue_put"
-}
-
-@test "rules that do not match leave a socket alone, and the library counts it" {
-    export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
-    gets stalls result shimmed NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "9"}}]}' \
-        "$EXAMPLES/queue_put"
-    grep -q 'sockets 0, left alone 1' "$T/log"
 }
 
 @test "a broken or missing policy in NAGLESHIM_POLICY causes one line on stderr, and nothing else" {
@@ -188,23 +132,6 @@ two_programs() {
     grep -qF "$POLICIES/alpha.json:1:26: " "$T/log"
 }
 
-@test "with a broken policy, a program has the same output and exit status as without the library" {
-    local command
-    for command in 'echo one; exit 0' 'seq 1 5000' 'echo one; echo two >&2; exit 7' 'cat /etc/passwd; kill -TERM $$'; do
-        run --separate-stderr bash -c "$command"
-        printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/without"
-        # The policy is in a directory, because one that NAGLESHIM_POLICY names may print a line.
-        echo 'no JSON' >"$POLICIES/default.json"
-        rm -f "$T/log"
-        NAGLESHIM_POLICY_DIR=$POLICIES NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
-            run --separate-stderr bash -c "$command"
-        printf '%s|%s|%s' "$status" "$output" "$stderr" >"$T/with"
-        diff "$T/without" "$T/with"
-        # The library was loaded and found the policy broken.
-        grep -qF "$POLICIES/default.json:1:1: " "$T/log"
-    done
-}
-
 @test "NAGLESHIM_OFF switches the library off, unless it is empty or 0" {
     export NAGLESHIM_POLICY=$AUTO_CORK
     local off
@@ -214,21 +141,6 @@ two_programs() {
     for off in '' 0; do
         gets 1 on.result shimmed NAGLESHIM_OFF="$off" "$EXAMPLES/queue_put"
     done
-}
-
-@test "NAGLESHIM_OFF comes before a broken policy, which is not read" {
-    gets stalls result shimmed NAGLESHIM_OFF=1 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
-    [[ ! -s $T/result.err ]]
-    post control shimmed NAGLESHIM_OFF=0 NAGLESHIM_POLICY="{" "$EXAMPLES/queue_put"
-    [[ -s $T/control.err ]]
-}
-
-@test "enabled: false and rules: [] change nothing" {
-    local policy
-    for policy in '{"version": 1, "enabled": false, "rules": [{}]}' '{"version": 1, "rules": []}'; do
-        gets stalls result shimmed NAGLESHIM_POLICY="$policy" "$EXAMPLES/queue_put"
-    done
-    gets 2 control shimmed NAGLESHIM_POLICY='{"version": 1, "enabled": true, "rules": [{}]}' "$EXAMPLES/queue_put"
 }
 
 # Each example policy does what its first sentence promises, with the program that it names.

@@ -5,15 +5,13 @@
 usage: schema_check.py COMMAND DIRECTORY
 
 COMMAND is build/nagleshim; its `check` is the parser. DIRECTORY has the policies of policies.table in
-its folders valid and bad. Parser and schema judge these, every policy in config/, and some thousands
-of policies made here by changing one place of a valid one. They must agree, except for the mistakes
-that a schema cannot express, which SCHEMA_CANNOT_SEE lists. The schema's options must be those of the
-parser's own list. Prints TAP; exits 1 if something differs."""
+its folders valid and bad. Parser and schema judge these, every policy in config/, and some hundreds
+of policies with values at the bounds. They must agree, except for the mistakes that a schema cannot
+express, which SCHEMA_CANNOT_SEE lists. The schema's options must be those of the parser's own list.
+Prints TAP; exits 1 if something differs."""
 
-import copy
 import json
 import pathlib
-import random
 import re
 import subprocess
 import sys
@@ -147,37 +145,6 @@ ENDPOINTS = """1 65535 65536 0 00 080 80-90 80- -90 80-90-100 a example.com *:80
     [fd00::/8]:443 [fd00::/8]:443-444 [fd00::]/8 [fd00::/8]443 [] []:80 [::1 ::1] FD00::/8 fd00::%1
     ::ffff:10.0.0.1 ::ffff:10.0.0.0/104 [10.0.0.1]:80 1:2:3:4:5:6:7:8 1:2 g::1 12345::1""".split()
 
-VALUES = [None, True, False, 0, 1, -1, 1.5, 200, 100001, "", "app", "client", "80", "10.0.0.0/8", "x",
-          [], ["80"], [1], [[]], {}, {"set": 1}, {"set": 1, "min": 1}, {"x": 1}, "ignore"]
-
-
-def places(node):
-    """(container, key) of everything in a policy."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in list(pairs):
-        yield node, key
-        if isinstance(value, (dict, list)):
-            yield from places(value)
-
-
-def changed_policies(goods, n):
-    chance = random.Random(7)
-    for _ in range(n):
-        policy = copy.deepcopy(chance.choice(goods))
-        container, key = chance.choice(list(places(policy)))
-        what = chance.randrange(4)
-        if what == 0:
-            del container[key]
-        elif what == 1 and isinstance(container, dict):
-            keys = [k for _, node in schema_objects(SCHEMA) for k in node["properties"]]
-            container[chance.choice([*keys, "X"])] = container.pop(key)
-        elif what == 2 and isinstance(container, dict):
-            container[chance.choice(["X", "set", "send", "name", "role"])] = chance.choice(VALUES)
-        else:
-            container[key] = chance.choice(VALUES)
-        yield policy
-
-
 def schema_accepts(validator, policy):
     return next(validator.iter_errors(policy), None) is None
 
@@ -202,12 +169,10 @@ def check_fixtures(command, validator, directory):
     ok(unseen == set(SCHEMA_CANNOT_SEE), "the schema refuses them too, except for the listed ones",
        f"not listed: {sorted(unseen - set(SCHEMA_CANNOT_SEE))}",
        f"listed but seen: {sorted(set(SCHEMA_CANNOT_SEE) - unseen)}")
-    return [json.loads(path.read_text()) for path in goods]
 
 
-def check_made(command, validator, goods):
-    policies = [*boundary_policies(), *(rule(match={"remote": e}) for e in ENDPOINTS),
-                *changed_policies(goods, 3000)]
+def check_made(command, validator):
+    policies = [*boundary_policies(), *(rule(match={"remote": e}) for e in ENDPOINTS)]
     with tempfile.TemporaryDirectory() as directory:
         paths = []
         for i, policy in enumerate(policies):
@@ -217,7 +182,7 @@ def check_made(command, validator, goods):
     verdicts = [(schema_accepts(validator, p), messages[path], p) for p, path in zip(policies, paths)]
     differ = [f"schema {s}, parser {m}: {json.dumps(p)}" for s, m, p in verdicts if s == bool(m)]
     taken = sum(s for s, _, _ in verdicts)
-    ok(200 < taken < len(verdicts) - 200, f"of {len(verdicts)} made policies {taken} are good")
+    ok(100 < taken < len(verdicts) - 100, f"of {len(verdicts)} made policies {taken} are good")
     ok(not differ, "schema and parser agree on every one", *differ[:10])
 
 
@@ -227,8 +192,8 @@ def main():
     validator = jsonschema.Draft202012Validator(SCHEMA)
     check_schema_itself()
     check_options()
-    goods = check_fixtures(sys.argv[1], validator, pathlib.Path(sys.argv[2]))
-    check_made(sys.argv[1], validator, goods)
+    check_fixtures(sys.argv[1], validator, pathlib.Path(sys.argv[2]))
+    check_made(sys.argv[1], validator)
     print(f"1..{count}")
     sys.exit(failures != 0)
 
