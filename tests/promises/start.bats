@@ -31,63 +31,6 @@ added() {
     done
 }
 
-@test "a program whose filter kills on poll, installed before its exec, starts" {
-    cat >"$T/filters.c" <<'END'
-#include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include "filter.h"
-int main(int argc, char **argv)
-{
-    struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_poll, 0, 1),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    struct sock_fprog filter = {4, steps};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-        return 3;
-    setenv("LD_PRELOAD", argv[1], 1);
-    execl("/bin/true", "true", (char *)NULL);
-    return 4;
-}
-END
-    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/filters" "$T/filters.c"
-    # The filter works: a library whose constructor calls poll.
-    echo '#include <poll.h>
-__attribute__((constructor)) static void begin(void) { struct pollfd fd = {0}; poll(&fd, 1, 0); }' |
-        gcc -shared -fPIC -o "$T/polls.so" -x c -
-    run "$T/filters" "$T/polls.so"
-    [[ $status -eq 159 ]]
-    run "$T/filters" "$LIBRARY"
-    [[ $status -eq 0 ]]
-}
-
-@test "an event of an inherited /proc/self/mountinfo stays for the program that reads it" {
-    cat >"$T/events.py" <<'END'
-import os, select, subprocess, sys
-mounts = open("/proc/self/mountinfo")
-os.set_inheritable(mounts.fileno(), True)
-poll = select.poll()
-poll.register(mounts, select.POLLPRI)
-poll.poll(0)
-subprocess.check_call(["mount", "-t", "tmpfs", "none", sys.argv[1]])
-subprocess.check_call(["true"], env={**os.environ, "LD_PRELOAD": sys.argv[2]}, close_fds=False)
-print("event" if poll.poll(0) else "lost")
-END
-    mkdir "$T/mount"
-    unshare -m true 2>/dev/null || ns_skip "a mount namespace cannot be made"
-    echo '#include <poll.h>
-__attribute__((constructor)) static void begin(void)
-{
-    struct pollfd fds[9];
-    for (int i = 0; i < 9; i++)
-        fds[i] = (struct pollfd){.fd = i};
-    poll(fds, 9, 0);
-}' | gcc -shared -fPIC -o "$T/polls.so" -x c -
-    [[ $(unshare -m python3 "$T/events.py" "$T/mount" "$T/polls.so") == lost ]]
-    [[ $(unshare -m python3 "$T/events.py" "$T/mount" "$LIBRARY") == event ]]
-}
-
 @test "an inherited connection that is used by write and read alone gets its rule at its first write, a file is asked about once" {
     cat >"$T/first.py" <<'END'
 import os, socket, subprocess, sys

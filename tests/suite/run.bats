@@ -8,19 +8,15 @@ load ../helpers/common
 setup() {
     ns_setup
     TREE=$T/tree
-    mkdir -p "$TREE/tests/one" "$TREE/tests/two/deep"
+    mkdir -p "$TREE/tests/one" "$TREE/tests/two"
     cp -R tests/run tests/helpers "$TREE/tests/"
     unset FILTER
 }
 
-# tests FILE: writes a test file from standard input, whose first line is the promise, or empty.
+# tests FILE: writes a test file from standard input, whose first line is the promise.
 tests() {
-    local promise
-    read -r promise
-    {
-        [[ -z $promise ]] || echo "# Promise: $promise"
-        sed 's/^test /@test /' # bats would otherwise run them as tests of this file
-    } >"$TREE/tests/$1"
+    # bats would run lines that begin with @test as tests of this file.
+    sed -e '1s/^/# Promise: /' -e 's/^test /@test /' >"$TREE/tests/$1"
 }
 
 # run_tests ARGUMENT...: sets $output, $status and $took. Every process of the run has MARK in its environment.
@@ -112,69 +108,6 @@ END
     [[ $output == *'shell.bats: 1 tests did not report; it was ended in: ignores signals'* ]]
     holds "$took < 40"
     none_left
-}
-
-@test "a file may set a longer limit, have its tests spread over several jobs, and run alone" {
-    tests one/long.bats <<'END'
-It takes its time.
-BATS_TEST_TIMEOUT=$((2 * 10))
-test "takes its time" { sleep 5; }
-END
-    tests one/parts.bats <<'END'
-It has parts.
-test "first" { sleep 1.5; }
-test "second: (\"quoted\")" { sleep 1.5; }
-test "third" { sleep 1.5; }
-test "fourth" { sleep 1.5; }
-END
-    sed -i '1a # Parts: 4' "$TREE/tests/one/parts.bats"
-    tests one/alone.bats <<'END'
-It is alone.
-test "alone" { grep "^ok" "$NS_WORK"/*long.bats*; }
-END
-    sed -i '1a # Alone: it looks at processes' "$TREE/tests/one/alone.bats"
-    JOBS=6 run_tests
-    [[ $status -eq 0 && ${output##*$'\n'} == '6 passed, 0 failed, 0 skipped' ]]
-    [[ $output == *'ok 6 alone '* ]]
-    holds "$took < 11"
-}
-
-@test "--list prints what each file promises; a file without a promise is an error" {
-    tests one/a.bats <<'END'
-It is first.
-test "a" { true; }
-test "b" { true; }
-END
-    tests two/deep/b.bats <<'END'
-It is deep.
-test "c" { true; }
-END
-    run_tests --list
-    [[ $status -eq 0 && $output == $'one\n  a '*'   2  It is first.'$'\n2 tests in 1 files\n'* ]]
-    [[ $output == *$'\ntwo/deep\n  b '*'   1  It is deep.'$'\n1 tests in 1 files, '* ]]
-    tests two/c.bats <<'END'
-
-test "d" { true; }
-END
-    run_tests --list
-    [[ $status -eq 1 && $output == *"tests/two/c.bats does not say what it promises"* ]]
-}
-
-@test "tests are found by folder and by name; an unknown or ambiguous name is an error" {
-    tests one/a.bats <<<'It is first.'
-    tests two/a.bats <<<'It is second.'
-    tests two/b.bats <<<$'It is another.\ntest "b" { true; }'
-    run_tests --find two
-    [[ $status -eq 0 && $output == $'tests/two/a.bats\ntests/two/b.bats' ]]
-    run_tests --find b one/a.bats
-    [[ $status -eq 0 && $output == $'tests/two/b.bats\ntests/one/a.bats' ]]
-    # A file runs once, even if it is named several times.
-    run_tests --find b.bats two one/a.bats "$TREE/tests/one/a.bats" ./tests/two/b.bats
-    [[ $status -eq 0 && $output == $'tests/two/b.bats\ntests/two/a.bats\ntests/one/a.bats' ]]
-    run_tests --find a.bats
-    [[ $status -eq 1 && $output == *'a.bats may be each of: tests/one/a.bats tests/two/a.bats' ]]
-    run_tests nothing
-    [[ $status -eq 1 && $output == *'no tests called nothing'* ]]
 }
 
 @test "every file of make check has a promise" {
