@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the tests use what is set here
-# Starts a Kubernetes API server with etcd on loopback, and its controllers if a test asks for them. There is no scheduler
-# and no kubelet, so pods stay pending. The tests check what admission has changed in them. Ends only processes that it
-# started.
+# Starts a Kubernetes API server with etcd on loopback. There are no controllers, no scheduler and no kubelet, so pods stay
+# pending. The tests check what admission has changed in them. Ends only processes that it started.
 
 CLUSTER_SERVERS=$PWD/.deps/fleet
 CLUSTER_ADMIN=cluster-admin-token
@@ -66,12 +65,6 @@ END
         tail -n 20 "$CLUSTER"/*.log >&2
         return 1
     }
-}
-
-start_controllers() {
-    start_cluster_server kube-controller-manager --kubeconfig "$CLUSTER/config" --leader-elect=false \
-        --controllers deployment-controller,replicaset-controller \
-        --use-service-account-credentials=false --cert-dir "$CLUSTER/certificates"
 }
 
 cluster_ended() {

@@ -31,26 +31,3 @@ setup_file() {
     create quiet
     is_untouched
 }
-
-@test "a pod still satisfies PodSecurity restricted, and one for Windows or another machine is left alone" {
-    create restricted '.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
-        | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
-    is_injected
-    create asks '.spec.os.name = "windows"'
-    is_untouched
-    create asks '.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms =
-        [{matchExpressions: [{key: "kubernetes.io/arch", operator: "In", values: ["s390x"]}]}]'
-    is_untouched
-    [[ -s $T/warnings ]]
-}
-
-@test "an LD_PRELOAD from valueFrom is left alone, with a warning, unless a later one has a value" {
-    local from='{name: "LD_PRELOAD", valueFrom: {configMapKeyRef: {name: "c", key: "k"}}}'
-    create asks '.spec.containers += [{name: "other", image: "x", env: ['"$from"']}]'
-    [[ $(preloads other) == nothing ]]
-    grep -q valueFrom "$T/warnings"
-    create asks '.spec.containers[0].env = ['"$from"', {name: "LD_PRELOAD", value: "a.so"}]'
-    [[ $(preloads app | tail -n 1) == /opt/nagleshim/libnagleshim.so:a.so ]]
-    run grep valueFrom "$T/warnings"
-    [[ $status -eq 1 ]]
-}

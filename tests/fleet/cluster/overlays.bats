@@ -84,18 +84,3 @@ restricted_pod='.spec.securityContext = {runAsNonRoot: true, seccompProfile: {ty
 copies() {
     create asks && is_injected && holds '(.spec.initContainers | length == 1) and (.spec.containers[0] | has("env") | not)'
 }
-
-@test "deleting the manifests removes all policies and changes no pod" {
-    apply_policies
-    kubectl delete -k config/kubernetes/base >/dev/null
-    cluster_until 20 not_injected
-    for kind in mutatingadmissionpolicies mutatingadmissionpolicybindings validatingadmissionpolicies \
-        validatingadmissionpolicybindings; do
-        [[ $(kubectl get "$kind" -o name) != *nagleshim* ]]
-    done
-    is_untouched
-}
-
-not_injected() {
-    create asks && holds '.spec | has("initContainers") | not'
-}

@@ -164,3 +164,18 @@ not_injected() {
     is_injected
     holds '.status.qosClass == "Guaranteed"'
 }
+
+@test "the pod of examples/sidecar satisfies PodSecurity restricted, and the policy leaves it alone" {
+    create_file restricted examples/sidecar/pod.yaml
+    [[ $(jq '[.spec.initContainers[], .spec.volumes[]] | map(select(.name | startswith("nagleshim"))) | length' "$T/pod.json") -eq 3 ]]
+}
+
+@test "the DaemonSet for programs that cannot be reached is accepted in its own namespace, and in no restricted one" {
+    kubectl apply -f config/kubernetes/cure.yaml >"$T/said" 2>&1
+    [[ $(<"$T/said") != *Warning* ]]
+    kubectl get -n nagleshim daemonset nagleshim-cure -o json |
+        jq '{apiVersion: "v1", kind: "Pod", metadata: {name: "cure"}, spec: .spec.template.spec}' >"$T/cure.json"
+    create_file nagleshim "$T/cure.json"
+    run kubectl create -n restricted --dry-run=server -f "$T/cure.json"
+    [[ $status -ne 0 && $output == *'violates PodSecurity "restricted'* ]]
+}
