@@ -141,40 +141,6 @@ END
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
-@test "systemctl's answer decides: a drop-in that has no effect is removed again" {
-    run -0 boot_debian <<'END'
-unit() { printf '%s\n' '[Service]' "${@:2}" 'ExecStart=/bin/sleep 1000' >"/etc/systemd/system/$1.service"; }
-unit blanks 'Environment="LD_PRELOAD=/app/other.so /app/none.so" A=b'
-unit late
-mkdir /etc/systemd/system/late.service.d
-printf '[Service]\nEnvironment="LD_PRELOAD=/app/other.so"\n' >/etc/systemd/system/late.service.d/zzz.conf
-ln -s /dev/null /etc/systemd/system/masked.service
-unit file EnvironmentFile=-/etc/none EnvironmentFile=-/etc/app.env
-printf '# comment\nLD_PRELOAD="/app/other.so"\n' >/etc/app.env
-unit unset 'UnsetEnvironment=A LD_PRELOAD'
-systemctl daemon-reload
-for unit in late masked none file unset; do
-    nagleshim host enable --unit blanks "$unit"
-    echo "$unit $?"
-done
-find /etc/systemd/system -name '*nagleshim*'
-nagleshim host enable --unit blanks
-cat /etc/systemd/system/blanks.service.d/zz-nagleshim.conf
-nagleshim host disable
-rm -r /etc/app.env /etc/systemd/system/{blanks,late,masked,file,unset}.service /etc/systemd/system/late.service.d
-END
-    local unit
-    for unit in late masked none file unset; do
-        grep -qx "$unit 2" <<<"$output"
-    done
-    [[ $output == *"late.service: its LD_PRELOAD is '/app/other.so' even with the drop-in"*'nothing was changed'*'LoadState=masked'*'LoadState=not-found'* ]]
-    grep -q "file.service: its EnvironmentFile /etc/app.env sets LD_PRELOAD;" <<<"$output"
-    grep -q "unset.service: its UnsetEnvironment= removes LD_PRELOAD" <<<"$output"
-    [[ $output != *'/system/'*nagleshim.conf* ]]
-    grep -qE '^Environment="LD_PRELOAD=/usr/lib/.*/libnagleshim.so:/app/other.so:/app/none.so"$' <<<"$output"
-    diff "$BATS_FILE_TMPDIR/before" <(configuration)
-}
-
 @test "cure finds the processes of a unit" {
     run -0 boot_debian <<'END'
 systemd-run --quiet --unit listens perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); sleep 1000'

@@ -94,25 +94,6 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "removing the command keeps what another installation has enabled" {
-    # shellcheck disable=SC2016
-    run -0 in_debian bash -c '
-        export SYSTEMD_OFFLINE=1
-        mkdir -p /run/systemd/system /opt/nagleshim/{bin,lib}
-        cp /usr/bin/nagleshim /opt/nagleshim/bin && cp /usr/lib/*/libnagleshim.so /opt/nagleshim/lib
-        nagleshim host enable --root / --unit systemd-journald 2>/dev/null
-        /opt/nagleshim/bin/nagleshim host enable --root / --unit dbus 2>/dev/null
-        /opt/nagleshim/bin/nagleshim host enable --preload 2>/dev/null
-        dpkg -r nagleshim 2>&1
-        cat /etc/ld.so.preload /etc/systemd/system/*/*nagleshim.conf | grep -o "/[^ ]*libnagleshim.so" | sort -u
-        find /etc/systemd -name "*nagleshim.conf"
-        /opt/nagleshim/bin/nagleshim host disable >/dev/null 2>&1
-        rm -r /opt/nagleshim && rmdir /run/systemd/system'
-    [[ ${lines[-3]} == /opt/nagleshim/lib/libnagleshim.so && ${lines[-2]} == /usr/lib/nagleshim/opt-nagleshim-lib/libnagleshim.so && ${lines[-1]} == /etc/systemd/system/dbus.service.d/* ]]
-    [[ ${lines[-4]} != *libnagleshim.so && $output == *'systemd-journald.service will not have the library at its next start'* ]]
-    in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
-}
-
 @test "after a purge nothing of them is left" {
     in_debian sh -c 'dpkg -i /packages/*.deb && dpkg -P nagleshim libnagleshim' >/dev/null
     run in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort'
