@@ -96,63 +96,6 @@ print(limit if limit > 0 else "none")'
     holds "$(field median_us "$T/client.out") < 30000"
 }
 
-@test "a server in Java is cured by its listener" {
-    [[ $(limit) != none ]] || cannot_here "this kernel has no TCP_DELACK_MAX_US"
-    javac -d "$T" examples/WriteWriteRead.java
-    ns_start server java -cp "$T" WriteWriteRead --connections 0 server 0 0
-    ns_port server
-    cure --pid "${NS_PID[server]}"
-    expect 0 output has "1 listener: TCP_NODELAY set on 1"
-    ns_start client java -cp "$T" WriteWriteRead client 127.0.0.1 "$port" 20
-    ns_join client 60
-    holds "$(field median_us "$T/client.out") < 30000"
-}
-
-@test "a Go server that has cleared TCP_NODELAY is cured on its open connection" {
-    cat >"$T/pieces.go" <<'END'
-package main
-
-import (
-	"fmt"
-	"net"
-)
-
-func main() {
-	listener, _ := net.Listen("tcp", "127.0.0.1:0")
-	fmt.Printf("listening on port %d\n", listener.Addr().(*net.TCPAddr).Port)
-	connection, err := listener.Accept()
-	connection.(*net.TCPConn).SetNoDelay(false)
-	for piece := make([]byte, 1); err == nil; {
-		if _, err = connection.Read(piece); err == nil {
-			connection.Write(piece)
-			_, err = connection.Write(piece)
-		}
-	}
-}
-END
-    GOTOOLCHAIN=local go build -o "$T/pieces" "$T/pieces.go"
-    ns_start server "$T/pieces"
-    ns_port server
-    ns_start client "$python" -c '
-import socket, sys, time
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-times = []
-for i in range(100):
-    begin = time.monotonic()
-    s.sendall(b"?")
-    answer = b""
-    while len(answer) < 2:
-        answer += s.recv(2 - len(answer))
-    times.append(time.monotonic() - begin)
-print("stalls", sum(t > 0.02 for t in times))' "$port"
-    after_stalls 10
-    cure --pid "${NS_PID[server]}"
-    expect 0 output has "pieces (pid ${NS_PID[server]}): "
-    ns_join client
-    holds "$(field stalls "$T/client.out") >= 9 && $(field stalls "$T/client.out") <= 70"
-}
-
 @test "undo restores options that nobody has changed since, also on connections that were accepted in between" {
     local limit
     limit=$(limit)

@@ -99,22 +99,3 @@ same_under_every_policy() {
     echo "never called: $missing"
     [[ $(wc -l <"$T/names") -gt 50 && -z $missing ]]
 }
-
-@test "the probe detects a library that changes errno or uses another clock" {
-    local source
-    as_plain main
-    for source in 'int dup2(int from, int to) { errno = 0; return dup3(from, to, 0); }' \
-        'int sem_timedwait(void *, void *); int sem_clockwait(void *s, int c, void *t) {
-            return c > 1 ? (errno = EINVAL, -1) : sem_timedwait(s, t); }' \
-        'int pthread_cond_timedwait(void *, void *, void *);
-         int pthread_cond_clockwait(void *s, void *m, int c, void *t) { return pthread_cond_timedwait(s, m, t); }'; do
-        printf '#include <errno.h>\n#include <unistd.h>\n%s\n' "$source" >"$T/bad.c"
-        gcc -shared -fPIC -D_GNU_SOURCE -o "$T/bad.so" "$T/bad.c"
-        calls main "$T/bad.so" "$T/bad"
-        run diff "$BATS_FILE_TMPDIR/main" "$T/bad"
-        [[ $status -eq 1 ]] || {
-            echo "not noticed: $source"
-            return 1
-        }
-    done
-}

@@ -1,47 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h: short scripts, and whole connections with a simulated peer, line and kernel. */
+/* ack.h: whole connections with a simulated peer, line and kernel. tests/promises/steps.bats has what
+ * happens at each call. */
 #include "traffic/ack.h"
 #include "traffic/whole.h"
 
 #include "unit.h"
 
 #include <math.h>
-#include <string.h>
-
-/* In a script r is a read that finds data, w a write and "." a wait. The result has for each wait
- * "A" if an ACK is sent, "Q" if ACKs are left to the kernel from then on, otherwise "-". */
-static void expect(const char *script, const char *wanted, const char *what)
-{
-    struct ns_ack_state state = {0};
-    char seen[64] = "";
-    unsigned epoch = 250, waits = 0;
-    for (; *script; script++) {
-        if (*script == 'r') {
-            ns_ack_read(&state, epoch, epoch * 100, true);
-        } else if (*script == 'w') {
-            ns_ack_wrote(&state, false);
-        } else {
-            epoch++;
-            seen[waits] = '-';
-            if (ns_ack_is_pending(state))
-                seen[waits] = ns_ack_send(&state) ? 'Q' : 'A';
-            waits++;
-        }
-    }
-    OK(strcmp(seen, wanted) == 0, "%s: %s", what, seen);
-}
-
-CHECK(check_scripts)
-{
-    expect("r.wr", "-", "a server has no ACK pending for its first request");
-    expect("wr.", "-", "nor a client for its first answer");
-    expect("rwr.", "A", "from then on what is read and not answered is acknowledged");
-    expect("rwr.rwr.", "AA", "also the first of two pieces");
-    expect("rwrw.rw.", "--", "an answer carries its ACK");
-    expect("rwr.r.r.r.wr.", "AQ--A", "an end that only reads leaves ACKs to the kernel");
-    expect("r.r.r.r.", "----", "an end that never writes does so from the start");
-    expect("rwr..", "A-", "one ACK is enough");
-}
 
 CHECK(check_kernel_mode)
 {
