@@ -13,6 +13,8 @@ setup() {
     CJSON=$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")
     unset CJSON_DIR
     TOOLS=$PATH
+    # The tests share what was built in the clone. A clone in $T is for tests that build nothing.
+    PLACE=$BATS_FILE_TMPDIR
 }
 
 # Runs a command as an ordinary user.
@@ -25,19 +27,21 @@ as_user() {
 }
 
 make_there() {
-    as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" HOME="$T/home" make -s -j2 -C "$T/clone" OPT=-O0 "$@" 3>&-
+    as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" HOME="$PLACE/home" make -s -j2 -C "$PLACE/clone" OPT=-O0 "$@" 3>&-
 }
 
-# Copies the files of a clone to $T/clone, owned by the user, and cJSON's source to where the user may read it.
+# Copies the files of a clone to $PLACE/clone, owned by the user, and cJSON's source to where the user may read it, unless
+# they are there.
 clone() {
-    local directory=$T
-    mkdir -p "$T/clone/tests" "$T/home"
-    cp -R Makefile shim config "$T/clone"
-    cp tests/deps "$T/clone/tests"
-    cp -R "$CJSON" "$T/cjson"
-    CJSON=$T/cjson
+    local directory=$PLACE source=$CJSON
+    CJSON=$PLACE/cjson
+    [[ ! -e $PLACE/clone ]] || return 0
+    mkdir -p "$PLACE/clone/tests" "$PLACE/home"
+    cp -R Makefile shim config "$PLACE/clone"
+    cp tests/deps "$PLACE/clone/tests"
+    cp -R "$source" "$CJSON"
     [[ $EUID -eq 0 ]] || return 0
-    chown -R 65534:65534 "$T/clone" "$T/home" "$CJSON"
+    chown -R 65534:65534 "$PLACE/clone" "$PLACE/home" "$CJSON"
     # The directories of bats are accessible to their owner only.
     while [[ $directory != "${BATS_RUN_TMPDIR%/*}" ]]; do
         chmod a+x "$directory"
@@ -78,8 +82,8 @@ fails() {
     tools_without dpkg-source
     ln -s /bin/true "$TOOLS/dpkg-source" # this apt-get does not need it
     make_there all
-    [[ -s $T/clone/build/libnagleshim.so && -s $T/clone/.deps/cjson-9.9.9/cJSON.c ]]
-    "$T/clone/build/nagleshim" --version
+    [[ -s $PLACE/clone/build/libnagleshim.so && -s $PLACE/clone/.deps/cjson-9.9.9/cJSON.c ]]
+    "$PLACE/clone/build/nagleshim" --version
     # A second make fetches and builds nothing.
     rm "$TOOLS/apt-get"
     run make_there all
@@ -87,6 +91,7 @@ fails() {
 }
 
 @test "if something that the build needs is missing, make names it in one line" {
+    PLACE=$T
     clone
     tools_without dpkg-source
     fails 'fetching it needs dpkg-source (apt-get install dpkg-dev)'
@@ -97,10 +102,18 @@ fails() {
     fails "'gcc' is missing"
 }
 
+@test "without a PREFIX, make install tells an ordinary user which one to use" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can become a user who may not write to /usr/local"
+    clone
+    run --separate-stderr make_there install CJSON_DIR="$CJSON"
+    [[ $status -ne 0 && -z $output ]]
+    [[ ${stderr_lines[0]} == "make: nobody may not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
+}
+
 @test "an ordinary user can install below the home directory, and make install prints the commands to type" {
     [[ $EUID -eq 0 && ! -e /etc/nagleshim ]] || ns_skip "only root can become a user who may not create /etc/nagleshim"
     clone
-    local home=$T/home/.local
+    local home=$PLACE/home/.local
     # ldconfig is not in an ordinary user's path, and its cache is not writable.
     TOOLS=/usr/bin:/bin
     run --separate-stderr make_there install CJSON_DIR="$CJSON" PREFIX="$home"
@@ -118,6 +131,8 @@ fails() {
     grep -qx "Environment=LD_PRELOAD=$home/lib/libnagleshim.so" "$share/systemd/nagleshim.conf"
     grep -qx " *- $home/lib/libnagleshim.so:/usr/local/lib/libnagleshim.so:ro" "$share/container/compose.yaml"
     grep -q -- "-v $home/lib/libnagleshim.so:/usr/local/lib/" "$share/container/nagleshim.env"
+    [[ $(grep -ohE '^#?ExecStart=[^ ]*' "$share/systemd/nagleshim-cure.service" | sort -u) == \
+        "#ExecStart=$home/bin/nagleshim"$'\n'"ExecStart=$home/bin/nagleshim" ]]
     # The directory that could not be made is named in comments only.
     grep -qx '#Environment=NAGLESHIM_POLICY_DIR=/etc/nagleshim' "$share/systemd/nagleshim.conf"
     grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"
@@ -126,50 +141,25 @@ fails() {
     [[ -z $(find "$home" -mindepth 2) ]]
 }
 
-@test "without a PREFIX, make install tells an ordinary user which one to use" {
-    [[ $EUID -eq 0 ]] || ns_skip "only root can become a user who may not write to /usr/local"
-    clone
-    run --separate-stderr make_there install CJSON_DIR="$CJSON"
-    [[ $status -ne 0 && -z $output ]]
-    [[ ${stderr_lines[0]} == "make: nobody may not write to /usr/local: type 'sudo make install', or 'make install PREFIX=\$HOME/.local'" ]]
-}
-
-@test "make install creates the policy directory, and make uninstall keeps it if it contains a policy" {
-    make_here() {
-        env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" DESTDIR="$T/root" 3>&-
-    }
-    local etc=$T/root/etc/nagleshim
-    make_here install
-    [[ $(stat -c %a "$etc") == 755 ]]
-    make_here uninstall
-    [[ -d $T/root/etc && ! -e $etc ]]
-    make_here install
-    echo '{"version": 1, "rules": []}' >"$etc/default.json"
-    make_here install
-    make_here uninstall
-    [[ $(<"$etc/default.json") == '{"version": 1, "rules": []}' && $(find "$T/root" -type f | wc -l) -eq 1 ]]
-}
-
 @test "with SYSCONFDIR, the library, its manuals and its help text name that policy directory" {
     clone
-    local etc=$T/home/etc
-    make_there all CJSON_DIR="$CJSON"
+    local etc=$PLACE/home/etc usr=$PLACE/home/usr
     # After a build for another directory, the files that contain it are built again.
-    make_there install CJSON_DIR="$CJSON" PREFIX="$T/home/usr" SYSCONFDIR="$etc"
+    make_there install CJSON_DIR="$CJSON" PREFIX="$usr" SYSCONFDIR="$etc"
     [[ -d $etc/nagleshim ]]
     echo '{"version": 1, "rules": [{"name": "here"}]}' >"$etc/nagleshim/default.json"
     unset NAGLESHIM_POLICY_DIR
-    NAGLESHIM_LOG=info LD_PRELOAD=$T/home/usr/lib/libnagleshim.so "$PROBES/report" joins talks exit 2>"$T/err"
+    NAGLESHIM_LOG=info LD_PRELOAD=$usr/lib/libnagleshim.so "$PROBES/report" joins talks exit 2>"$T/err"
     cat "$T/err"
     grep -qF ", rule here of $etc/nagleshim/default.json" "$T/err"
     grep -qx "Environment=NAGLESHIM_POLICY_DIR=$etc/nagleshim" \
-        "$T/home/usr/share/nagleshim/systemd/nagleshim.conf"
+        "$usr/share/nagleshim/systemd/nagleshim.conf"
     # The help text, the manuals and the example policies name the same directory.
-    grep -qF "$T/home/usr/lib" "$T/home/usr/bin/nagleshim"
-    "$T/home/usr/bin/nagleshim" help | grep -qF "(default $etc/nagleshim)"
-    grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man1/nagleshim.1"
-    grep -qF "$etc/nagleshim" "$T/home/usr/share/man/man5/nagleshim-policy.5"
-    run grep -rlE '(^|[^a-z])/etc/nagleshim' "$T/home/usr/share/man" "$T/home/usr/share/nagleshim/default.json" \
-        "$T/home/usr/share/nagleshim/policies"
+    grep -qF "$usr/lib" "$usr/bin/nagleshim"
+    "$usr/bin/nagleshim" help | grep -qF "(default $etc/nagleshim)"
+    grep -qF "$etc/nagleshim" "$usr/share/man/man1/nagleshim.1"
+    grep -qF "$etc/nagleshim" "$usr/share/man/man5/nagleshim-policy.5"
+    run grep -rlE '(^|[^a-z])/etc/nagleshim' "$usr/share/man" "$usr/share/nagleshim/default.json" \
+        "$usr/share/nagleshim/policies"
     [[ -z $output ]]
 }
