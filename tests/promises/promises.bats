@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Promise: Nothing that a program may rely on changes: errors, signals, masks, exits, options, and the cost of calls.
 # Parts: 3
-# Each program here once behaved differently with the library: because of calls in signal handlers, sockets that are
-# passed on, options, or descriptors that others close. The control is the same program without the library.
+# Each program here once behaved differently with the library: because of sockets that are passed on, options, or
+# descriptors that others close. The control is the same program without the library.
 
 load ../helpers/common
 
@@ -40,13 +40,6 @@ keeps() {
             return 1
         }
     done
-}
-
-# --- what signal handlers may call
-
-@test "fork and connect in a signal handler that interrupted malloc do not deadlock" {
-    keeps handlers forks ''
-    keeps handlers connects
 }
 
 # --- sockets that survive an exec or are passed on
