@@ -350,27 +350,6 @@ CALLS(seccomp)
     CALL(op, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
 }
 
-static long count_threads(void)
-{
-    char text[2048] = "";
-    long fd = RAW(openat, AT_FDCWD, "/proc/self/status", O_RDONLY, 0);
-    RAW(read, fd, text, sizeof text - 1, 0);
-    RAW(close, fd, 0, 0, 0);
-    const char *at = strstr(text, "Threads:");
-    return at ? strtol(at + 8, NULL, 10) : -1;
-}
-
-/* A joined thread may still exist for a moment. */
-CALLS(threads)
-{
-    long expected = worker_of == (pid_t)RAW(getpid, 0, 0, 0, 0) ? 2 : 1, count = count_threads();
-    for (int i = 0; i < 50 && count > expected; i++) {
-        nap(200);
-        count = count_threads();
-    }
-    note_number(op, " = ", count);
-}
-
 /* Prints each descriptor with its flags. */
 CALLS(descriptors)
 {

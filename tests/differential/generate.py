@@ -9,9 +9,8 @@ import re
 
 SCRIPT_MOST = 16384
 SLOTS = "abcdefghijklmnopqrstuvwxyz"
-# Features that only some policies allow: structures at bad addresses, peers that close while the program writes, and
-# the number of threads.
-BAD_ARGUMENTS, RESETS, THREADS = 1, 2, 4
+# Features that only some policies allow: structures at bad addresses, and peers that close while the program writes.
+BAD_ARGUMENTS, RESETS = 1, 2
 # The kind of a slot.
 TCP, LISTENER, EPOLL_SET, UNCONNECTED = 1, 2, 4, 8
 ANY = 15
@@ -242,8 +241,6 @@ class Maker:
                      "SO_BUSY_POLL=10>")
         elif case == 6:
             self.say("descriptors" if self.percent(50) else "mask")
-            if self.features & THREADS:
-                self.say("threads")
         elif self.percent(50):
             self.say(f"<o:getpeername getsockname> {slot} <o:16 16 4 0 -1>")
         elif self.percent(50):
