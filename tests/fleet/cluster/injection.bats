@@ -223,28 +223,6 @@ preloading() {
     holds '.status.qosClass == "BestEffort"'
 }
 
-@test "under a LimitRange without defaults the init container gets the resources of the first container" {
-    kubectl create namespace limited
-    kubectl label namespace limited nagleshim.dev/inject=true
-    kubectl create -n limited -f - <<<'{apiVersion: v1, kind: LimitRange, metadata: {name: limits}, spec: {limits: [
-        {type: Container, min: {memory: 32Mi}, max: {cpu: "2", memory: 1Gi}}]}}'
-    create limited '.spec.containers[0].resources = {limits: {cpu: "500m", memory: "64Mi"}}'
-    holds '.spec.initContainers[0].resources.limits == {cpu: "500m", memory: "64Mi"}'
-}
-
-@test "a pod that fits a quota fits it with the library" {
-    kubectl create namespace counted
-    kubectl label namespace counted nagleshim.dev/inject=true
-    kubectl create quota -n counted all --hard=limits.cpu=1,limits.memory=64Mi,requests.cpu=1,requests.memory=64Mi,pods=1
-    # No controller runs here that would set the current use.
-    kubectl get quota -n counted all -o json |
-        jq '.status = {hard: .spec.hard, used: (.spec.hard | map_values("0"))}' |
-        kubectl replace --subresource=status -f -
-    create counted '.spec.containers[0].resources = {limits: {cpu: "1", memory: "64Mi"}}'
-    is_injected
-    ! create counted '.spec.containers[0].resources = {limits: {cpu: "1", memory: "65Mi"}}'
-}
-
 @test "the init container does not claim a device of the first container" {
     create asks '.spec.resourceClaims = [{name: "card", resourceClaimName: "card"}]
         | .spec.containers[0].resources = {claims: [{name: "card"}], limits: {cpu: "1"}}'
