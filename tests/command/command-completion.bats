@@ -118,15 +118,6 @@ STUBS
     }
     same verbs "$(sort <<<"$VERBS")" "$(zsh_offers '')"
     same 'the options of the command' $'--help\n--version' "$(zsh_offers -)"
-    # The lists of words, as _arguments is given them.
-    zsh_words() {
-        sed -n "/^    $1)/,/;;/s/.*$2[^']*:(\([a-z ]*\))'.*/\1/p" "$DIR/_nagleshim" | tr ' ' '\n' | sort
-    }
-    same help "$(sort <<<"$VERBS")" "$(zsh_words help "'1")"
-    same host "$(told host)" "$(zsh_words host "'1")"
-    for verb in --fail-on --experiment; do
-        same "$verb" "$(told diagnose "$verb")" "$(zsh_words diagnose "'$verb")"
-    done
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(zsh_offers "$verb" -)"
     done

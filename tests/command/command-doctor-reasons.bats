@@ -208,15 +208,3 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     patient=/patient examine q pause "${enter[@]}" "$root"
     expect_fails q "/etc/ld.so.preload names /opt/libnagleshim.so, but musl's loader does not read this file: set LD_PRELOAD"
 }
-
-@test "doctor recognizes a kernel thread" {
-    local status pid=
-    for status in /proc/[0-9]*/status; do
-        grep -qE '^(VmSize|State:.[ZX])' "$status" 2>/dev/null || pid=$(sed -n 's/^Pid:\t//p' "$status" 2>/dev/null)
-        [[ -z $pid ]] || break
-    done
-    [[ -n $pid ]] || return 0 # a PID namespace has none
-    doctor --pid "$pid"
-    expect 1 output has "reason: it is a kernel thread, which runs no program"
-    expect_verdict "the library does not work in process $pid"
-}

@@ -106,6 +106,8 @@ CASES
     live enable --unit app own
     expect_whole output "app.service has the library already
 own.service has the library already"
+    live status
+    expect 0 output has "'nagleshim doctor --all' lists the processes that run with it"
     live disable
     expect_untouched
 }

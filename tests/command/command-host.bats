@@ -287,31 +287,6 @@ CASES
     expect 2 stderr is "nagleshim host: --root '$T': not a root file system: it has no /etc"
 }
 
-@test "enable --preload on the running system reaches every new program, and disable none" {
-    local mounts
-    ns_mount_namespace
-    [[ ${#mounts[@]} -gt 0 && $EUID -eq 0 ]] || cannot_here "no mount namespace of root's"
-    [[ ! -e /etc/ld.so.preload ]] || cannot_here "there is an /etc/ld.so.preload"
-    mkdir -p "$T/over"
-    export T NS LIBRARY
-    run --separate-stderr unshare --mount --pid --fork --mount-proc bash -c 'set -e
-        mount -t tmpfs none "$T/over"
-        mkdir "$T/over"/{etc,usr}{,.work}
-        mount -t overlay overlay -o "lowerdir=/etc,upperdir=$T/over/etc,workdir=$T/over/etc.work" /etc || exit 77
-        mount -t overlay overlay -o "lowerdir=/usr,upperdir=$T/over/usr,workdir=$T/over/usr.work" /usr || exit 77
-        chmod 755 /etc /usr; cp "$LIBRARY" /usr/lib/libnagleshim.so; chmod 644 /usr/lib/libnagleshim.so
-        "$NS" host enable --preload --library /usr/lib/libnagleshim.so >/dev/null
-        grep -q libnagleshim /proc/self/maps
-        "$NS" host status
-        "$NS" host disable >/dev/null
-        [[ ! -e /etc/ld.so.preload ]]
-        ! grep -q libnagleshim /proc/self/maps'
-    [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
-    expect_status 0
-    expect_whole output "/etc/ld.so.preload: /usr/lib/nagleshim/usr-lib/libnagleshim.so
-'nagleshim doctor --all' lists the processes that run with it"
-}
-
 @test "after enable --preload, writing to the library harms no program; if the copy is damaged, the printed line of a shell ends that" {
     [[ $EUID -eq 0 ]] || cannot_here "only root can change its root"
     make_live

@@ -46,31 +46,6 @@ expect_places() {
     expect_places "1:1"
 }
 
-@test "check of a text that is not JSON prints one error" {
-    mistakes '{"version": 2,
- "rules": [{"send": "fast"} {"ack": "slow"}]}'
-    expect_places "2:29"
-    mistakes '{"version": 2, "rules": [{"send": "fast"'
-    expect_places "1:41"
-}
-
-@test "run and the library print only the first error" {
-    printf '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}' >"$T/p.json"
-    run --separate-stderr "$NS" run -p "$T/p.json" -- true
-    expect_status 125
-    [[ ${#stderr_lines[@]} -eq 1 && $stderr == *"p.json:1:35: "* ]]
-    NAGLESHIM_POLICY=$T/p.json LD_PRELOAD=$LIBRARY run --separate-stderr env true
-    [[ $(grep -c "p.json:1:35: " <<<"$stderr") -ge 1 ]]
-    expect_no_part stderr "slow"
-}
-
-@test "check of several files prints the file's name with each message" {
-    mistakes '{"version": 1, "rules": [{"send": "fast", "ack": "slow"}]}'
-    run --separate-stderr "$NS" check "$T/p.json" "$(policy good '{}')" "$(broken_policy)"
-    expect 1 output is "$T/good.json: valid, 1 rule"
-    [[ ${#stderr_lines[@]} -eq 3 && ${stderr_lines[1]} == "$T/p.json:1:50: "* && ${stderr_lines[2]} == "$T/broken.json:2:21: "* ]]
-}
-
 @test "check warns of a rule only if an earlier rule takes all of its sockets" {
     local rules
     while IFS= read -r rules; do

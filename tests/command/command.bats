@@ -107,13 +107,6 @@ CASES
     expect 2 output is "$good: valid, 1 rule" stderr has "$bad:2:21: " stderr has "$T/none.json: cannot be read"
 }
 
-@test "check reads a policy from standard input as -" {
-    run --separate-stderr "$NS" check - <"$(policy p '{}')"
-    expect 0 output is "-: valid, 1 rule"
-    run --separate-stderr "$NS" check - <"$(broken_policy)"
-    expect 1 stderr has "-:2:21: "
-}
-
 @test "check without a file validates every policy that a program could get: built in, from the directory, from the environment" {
     local builtin="no default.json in $T/policies: programs without a file of their own get the built-in policy (send adaptive, ack before-wait, every TCP socket)"
     run --separate-stderr "$NS" check

@@ -626,28 +626,6 @@ PYTHON
     says "$T/o.json" 'o["grade"] in ("none", "cannot tell", "late but nobody waited")'
 }
 
-@test "a connection that is inherited across exec has one row" {
-    cat >"$T/handed.py" <<'PYTHON'
-import os, socket, sys
-listener = socket.create_server(("127.0.0.1", 0))
-print("listening on port", listener.getsockname()[1], flush=True)
-one, _ = listener.accept()
-os.set_inheritable(one.fileno(), True)
-os.execv(sys.executable, [sys.executable, "-c", """
-import socket, sys
-one = socket.socket(fileno=int(sys.argv[1]))
-for _ in range(20):
-    one.send(b'head'); one.send(b'body')
-    assert one.recv(100)
-""", str(one.fileno())])
-PYTHON
-    ns_start server "$NS" diagnose --json "$T/o.json" -- "$python" "$T/handed.py"
-    ns_port server
-    "$python" tests/probes/turns.py client 127.0.0.1 "$port" 20 1 : r8 w6 3>&-
-    ns_join server
-    says "$T/o.json" '[row["stalls"] + row["maybe"] >= 5 for row in rows if row["stalls"] or row["maybe"]] == [True]'
-}
-
 @test "a wait for room before each write does not end the pattern of a request" {
     ns_start server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
     ns_port server
