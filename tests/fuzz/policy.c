@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzzes the compilation of a policy's text to rules for a process. The library and `nagleshim check`
- * must report the same first error. An accepted policy has only values that a text can express. An
- * error has a place inside the text, and one line. NS_FUZZ_BROKEN in the environment: every text is
- * expected to be refused. */
+/* Fuzzes the compilation of a policy's text to rules for a process. The library and `nagleshim
+ * check` must report the same first error. An accepted policy has only values that a text can
+ * express. An error has a place inside the text, and one line. NS_FUZZ_BROKEN in the environment:
+ * every text is expected to be refused. */
 #include "base/arena.h"
 #include "cli/policy/check.h"
 #include "policy/match.h"

@@ -3,21 +3,10 @@
 # Promise: Valid policies are accepted, and each mistake is rejected with one line that names the place and the mistake.
 # Tests which policies the parser accepts and rejects, the exact text of each error, whether schema and parser agree, and
 # the unit tests of the parts that need no preloading. Must not start a process that outlives a test.
+# shellcheck disable=SC2154 # helpers/common.bash sets $python
 
 load ../helpers/command
 load ../helpers/policies
-
-# The first Python whose jsonschema knows the schema's dialect.
-python_with_jsonschema() {
-    local python
-    for python in python3 /usr/bin/python3; do
-        if "$python" -c 'from jsonschema import Draft202012Validator' 2>/dev/null; then
-            echo "$python"
-            return 0
-        fi
-    done
-    return 1
-}
 
 @test "every unit test passes, and the build contains all of them" {
     local source program failed=0
@@ -84,8 +73,7 @@ python_with_jsonschema() {
 }
 
 @test "the schema and the parser agree" {
-    local python
-    python=$(python_with_jsonschema) || cannot_here "python3-jsonschema with JSON Schema 2020-12"
+    ns_python jsonschema
     unpack_policies "$T"
     "$python" tests/policy/schema_check.py "$NS" "$T" >"$T/schema" || {
         grep -v '^ok' "$T/schema"

@@ -97,10 +97,3 @@ found_out() {
     found_out interrupted '^interrupted full'
     found_out split '^# with: .* ids '
 }
-
-@test "the differential fuzzer reports nothing for a library that does nothing" {
-    run differential -l "$PROBES/mistakes.so" -s 1 -n 200
-    echo "$output"
-    [[ $status -eq 0 ]]
-    enough 200
-}

@@ -143,15 +143,7 @@ END
 }
 
 @test "the scenarios detect late bytes" {
-    local program
-    for program in 'processes fork'; do
-        # shellcheck disable=SC2086 # two words
-        set -- $program
-        LD_PRELOAD=$PROBES/mistakes.so MISTAKE=hold timeout 25 "$PROBES/life_$1" "$2" >"$T/bad.out" || true
-        holds "$(field late "$T/bad.out") > 0" || {
-            echo "$program did not notice"
-            cat "$T/bad.out"
-            return 1
-        }
-    done
+    LD_PRELOAD=$PROBES/mistakes.so MISTAKE=hold timeout 25 "$PROBES/life_processes" fork >"$T/bad.out" || true
+    cat "$T/bad.out"
+    holds "$(field late "$T/bad.out") > 0"
 }

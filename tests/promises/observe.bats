@@ -243,17 +243,6 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+,
     [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # the round-trip time, after a connection's first long wait
 }
 
-@test "without a record directory the observing library makes no system call" {
-    ns_needs_strace
-    serve
-    trace "$T/plain" '' "$PROBES/observe" "$port" one
-    RECORD='' trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" one
-    diff "$T/plain" "$T/observed"
-    # The control: with a record directory it does.
-    trace "$T/recorded" "$OBSERVER" "$PROBES/observe" "$port" one
-    run -1 diff "$T/plain" "$T/recorded"
-}
-
 # measure EXPERIMENT: runs a client that stalls under that experiment.
 measure() {
     rm -f "$RECORD"/*

@@ -90,26 +90,6 @@ END
     [[ $output == *$'failed:\nother.bats: '* ]]
 }
 
-@test "tests fail that do not report because their shell ignores signals or the setup of their file hangs" {
-    tests one/shell.bats <<'END'
-Its shell hangs.
-test "ignores signals" {
-    trap '' ABRT TERM
-    while :; do :; done
-}
-END
-    tests two/setup.bats <<'END'
-Its setup hangs.
-setup_file() { while :; do sleep 0.1; done; }
-test "never starts" { true; }
-END
-    run_tests
-    [[ $status -eq 1 && ${output##*$'\n'} == '0 passed, 2 failed, 0 skipped' ]]
-    [[ $output == *'shell.bats: 1 tests did not report; it was ended in: ignores signals'* ]]
-    holds "$took < 40"
-    none_left
-}
-
 @test "every file of make check has a promise" {
     run tests/run --list
     echo "$output"

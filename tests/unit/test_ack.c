@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ack.h: whole connections with a simulated peer, line and kernel. tests/promises/steps.bats has what
- * happens at each call. */
+/* ack.h: whole connections with a simulated peer, line and kernel. tests/promises/steps.bats has
+ * what happens at each call. */
 #include "traffic/ack.h"
 #include "traffic/whole.h"
 
