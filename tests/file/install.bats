@@ -4,7 +4,6 @@
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # The installation without DESTDIR is made in a mount namespace, and does not change this machine.
 
-BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common
 
 setup() {

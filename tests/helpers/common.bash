@@ -5,19 +5,6 @@
 
 bats_require_minimum_version 1.5.0
 
-# make_apart ARGUMENT...: make in a copy of what was built, for other directories or options. In build/ it would replace
-# the library under the tests that run at the same time.
-make_apart() {
-    local file
-    mkdir -p "$T/build"
-    for file in build/*; do
-        case ${file#build/} in
-        obj | pic | completions | sysconfdir | directories | exports.map | *.so | *.a | nagleshim) cp -a "$file" "$T/build/" ;;
-        esac
-    done
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -j2 B="$T/build" "$@" 3>&-
-}
-
 # Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
