@@ -82,7 +82,7 @@ UNITS := $(UNIT_SRC:tests/unit/%.c=$B/unit/%)
 COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions/nagleshim.fish
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-aarch64 \
-	check-sidecar check-bare check-strangers soak check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
+	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
 	check-stress check-asan check-tsan check-valgrind install uninstall dist deb rpm bench figures lint format \
 	clean help
 
@@ -237,11 +237,6 @@ check-strangers: ## run the test suites of thirty other programs without and wit
 	@tests/deps strangers
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/strangers/run $(SUITES)
-
-soak: ## run a web site for SOAK (600) seconds without and with the library, while parts of it are killed and restarted (as root)
-	@tests/deps soak
-	@$(MAKE) --no-print-directory -s all
-	@tests/systems/soak/run $(SOAK)
 
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
 	@tests/deps museum
