@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# shellcheck disable=SC2154,SC2178 # $port, $python, $T, $EXAMPLES, $PROBES: helpers/common.bash; on: a name of an array
+# shellcheck disable=SC2154,SC2178 # $port, $python, $T, $EXAMPLES: helpers/common.bash; on: a name of an array
 # Runs a cell of the matrix: two programs, with the library and a policy in none, one or both of them. If the timing is
 # not as expected (the limits are 20 ms and a quarter of that), the run is repeated. A wrong byte, a failed program or a
 # missing library is an error at once.
@@ -54,15 +54,6 @@ scenario() {
     queue)
         server=("$EXAMPLES/queue_server" 0)
         client=("$EXAMPLES/queue_put" --warmup "$warmup" 127.0.0.1 PORT "$rounds")
-        ;;
-    stdio)
-        server=("$PROBES/stdio_server" 0)
-        client=("$EXAMPLES/queue_put" --warmup "$warmup" 127.0.0.1 PORT "$rounds")
-        ;;
-    stdio-answer)
-        server=("$PROBES/stdio_server" 0)
-        client=("$EXAMPLES/queue_put" --get --warmup "$warmup" 127.0.0.1 PORT "$rounds")
-        writing=server
         ;;
     *)
         echo "no such scenario: $name"
