@@ -5,22 +5,42 @@
 #   turns.py client HOST PORT ROUNDS CONNECTIONS WORD...
 #
 # The words before ":" are executed once, those after it in every round. Each connection has its own process at both ends.
-# A client prints the times of its rounds.
+# A client prints the times of its rounds, and the segments of both ends for each round.
 #
 #   wN, rN      write N bytes; read N bytes, in as many reads as it takes
-#   r, RN       read the available bytes; read N bytes at once, with MSG_WAITALL
+#   r           read the available bytes
 #   sMS         sleep; sMS+STEP: STEP longer for each connection than for the one before
 #   tMS         sleep until the next multiple of MS since the connection was made
 #   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
 #   fMS         read everything that comes in this time
-#   nodelay, cork, uncork, bbr, cubic, reno, rcvbufN, sndbufN    options of the socket
+#   nodelay, delay, cork, uncork, bbr, cubic, reno, rcvbufN, sndbufN, lowatN    options of the socket
+#   poll, select, room, selectroom    wait for input; wait for room to write
+#
+# Other ways to read N bytes:
+#
+#   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
+#   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
+#   loopN       in an event loop whose waits never block, because a pipe is always writable
+#   childN      in a forked child
+#   spliceN     by splices into a pipe; SPLICE_F_NONBLOCK concerns only the pipe: the socket blocks
+#   attemptN    try to read, and poll if there is nothing; lookN tries only once
+#   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
+import fcntl
+import functools
 import os
+import re
+import select
 import signal
 import socket
+import struct
 import sys
+import termios
 import time
 
-OPTIONS = {"nodelay": (socket.TCP_NODELAY, 1), "cork": (socket.TCP_CORK, 1), "uncork": (socket.TCP_CORK, 0)}
+OPTIONS = {"nodelay": (socket.TCP_NODELAY, 1), "delay": (socket.TCP_NODELAY, 0),
+           "cork": (socket.TCP_CORK, 1), "uncork": (socket.TCP_CORK, 0)}
+SIZES = {"rcvbuf": socket.SO_RCVBUF, "sndbuf": socket.SO_SNDBUF, "lowat": socket.SO_RCVLOWAT}
+SEGMENTS = slice(136, 144)  # tcpi_segs_out and tcpi_segs_in in struct tcp_info
 
 
 class End:
@@ -31,63 +51,179 @@ class End:
         self.round = 0.0  # when the measured part of a round began
         self.limit = None  # seconds
 
-    def number(self, text):
-        first, _, step = text.partition("+")
-        return float(first) + self.place * float(step or 0)
+    def action(self, word):
+        """What the word does, as a function without arguments."""
+        name, value = re.fullmatch(r"([a-z]+)([0-9.+]*)", word).groups()
+        option = functools.partial(self.connection.setsockopt, socket.IPPROTO_TCP)
+        if name in OPTIONS:
+            return functools.partial(option, *OPTIONS[name])
+        if name in ("bbr", "cubic", "reno"):
+            return functools.partial(option, socket.TCP_CONGESTION, name.encode())
+        if name in SIZES:
+            return functools.partial(self.connection.setsockopt, socket.SOL_SOCKET, SIZES[name], int(value))
+        first, _, step = value.partition("+")
+        number = float(first or 0) + self.place * float(step or 0)
+        act = getattr(self, {"w": "write", "r": "read", "s": "sleep", "t": "tick", "m": "measure", "f": "feed"}.get(name, name))
+        return functools.partial(act, number / 1e3 if name in "stmf" else int(number))
+
+    def receive(self, size, flags=0):
+        piece = self.connection.recv(size, flags)
+        if not piece:
+            raise EOFError
+        return len(piece)
+
+    def write(self, size):
+        self.connection.sendall(b"x" * size)
 
     def read(self, size):
+        if size == 0:
+            self.receive(65536)
         while size > 0:
-            piece = self.connection.recv(size)
-            if not piece:
-                raise EOFError
-            size -= len(piece)
+            size -= self.receive(size)
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
 
     def tick(self, interval):
         since = time.monotonic() - self.began
         time.sleep(interval - since % interval)
+
+    def measure(self, limit):
+        self.round, self.limit = time.monotonic(), limit
 
     def feed(self, seconds):
         end = time.monotonic() + seconds
         self.connection.settimeout(0.001)
         while time.monotonic() < end:
             try:
-                if not self.connection.recv(65536):
-                    raise EOFError
+                self.receive(65536)
             except TimeoutError:
                 pass
         self.connection.settimeout(None)
 
-    def say(self, word):
-        if word in OPTIONS:
-            self.connection.setsockopt(socket.IPPROTO_TCP, *OPTIONS[word])
-        elif word in ("bbr", "cubic", "reno"):
-            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, word.encode())
-        elif word.startswith(("rcvbuf", "sndbuf")):
-            option = socket.SO_RCVBUF if word.startswith("r") else socket.SO_SNDBUF
-            self.connection.setsockopt(socket.SOL_SOCKET, option, int(word[6:]))
-        elif word[0] == "m":
-            self.round, self.limit = time.monotonic(), float(word[1:]) / 1e3
-        elif word == "r":
-            if not self.connection.recv(65536):
+    def poll(self, _=0, events=select.POLLIN):
+        waits = select.poll()
+        waits.register(self.connection, events)
+        waits.poll()
+
+    def room(self, _):
+        self.poll(events=select.POLLOUT)
+
+    def select(self, _):
+        select.select([self.connection], [], [])
+
+    def selectroom(self, _):
+        select.select([], [self.connection], [])
+
+    def all(self, size):
+        if self.receive(size, socket.MSG_WAITALL) != size:
+            raise EOFError
+
+    def vector(self, size):
+        if self.connection.recvmsg_into([bytearray(10), bytearray(size - 10)], 0, socket.MSG_WAITALL)[0] != size:
+            raise EOFError
+
+    def available(self):
+        return struct.unpack("i", fcntl.ioctl(self.connection, termios.FIONREAD, bytes(4)))[0]
+
+    # The kernel acknowledges data that stays unread when its timer fires, and no option changes this, because
+    # tcp_cleanup_rbuf needs an empty queue.
+    def peek(self, size):
+        self.poll()
+        while self.receive(size, socket.MSG_PEEK) < size:
+            self.poll()
+        self.read(size)
+
+    def count(self, size):
+        self.poll()
+        while self.available() < size:
+            self.poll()
+        self.read(size)
+
+    def nap(self, size):
+        time.sleep(50e-6)
+        while self.available() < size:
+            time.sleep(50e-6)
+        self.read(size)
+
+    @functools.cached_property
+    def pipe(self):
+        return os.pipe()
+
+    @functools.cached_property
+    def event_loop(self):
+        loop = select.epoll()
+        loop.register(self.pipe[1], select.EPOLLOUT)
+        loop.register(self.connection, select.EPOLLIN)
+        return loop
+
+    def loop(self, size):
+        while size > 0:
+            for fd, _ in self.event_loop.poll(maxevents=2):
+                if fd == self.connection.fileno():
+                    size -= self.receive(size)
+
+    @functools.cached_property
+    def reader(self):
+        """The pipes to and from a child that reads when it is told to."""
+        told, says = os.pipe(), os.pipe()
+        if os.fork() == 0:
+            os.close(told[1])
+            while size := os.read(told[0], 1):
+                self.read(size[0])
+                os.write(says[1], size)
+            os._exit(0)
+        return told[1], says[0]
+
+    def child(self, size):
+        os.write(self.reader[0], bytes([size]))
+        os.read(self.reader[1], 1)
+
+    def splice(self, size):
+        while size > 0:
+            moved = os.splice(self.connection.fileno(), self.pipe[1], size, flags=os.SPLICE_F_NONBLOCK)
+            if moved == 0:
                 raise EOFError
-        elif word[0] == "w":
-            self.connection.sendall(b"x" * int(word[1:]))
-        else:
-            value = self.number(word[1:])
-            {"r": self.read, "R": lambda size: self.connection.recv(size, socket.MSG_WAITALL),
-             "s": lambda ms: time.sleep(ms / 1e3), "t": lambda ms: self.tick(ms / 1e3),
-             "f": lambda ms: self.feed(ms / 1e3)}[word[0]](int(value) if word[0] in "rR" else value)
+            size -= len(os.read(self.pipe[0], moved))
+
+    def look(self, size):
+        try:
+            return self.receive(size, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def attempt(self, size, wait=None):
+        while size > 0:
+            got = self.look(size)
+            size -= got
+            if not got:
+                (wait or self.poll)()
+
+    @functools.cached_property
+    def wait_unseen(self):
+        import ctypes  # not at the start of every program
+        wait = ctypes.CDLL("build/probes/unseen_wait.so").unseen_wait
+        return functools.partial(wait, self.connection.fileno())
+
+    def unseen(self, size):
+        self.attempt(size, self.wait_unseen)
+
+    def unseenfirst(self, size):
+        while size > 0:
+            self.wait_unseen()
+            size -= self.look(size)
 
 
 def play(end, rounds, words):
-    once, always = words[:words.index(":")], words[words.index(":") + 1:]
+    once, always = ([end.action(word) for word in some]
+                    for some in (words[:words.index(":")], words[words.index(":") + 1:]))
     took = []
-    for word in once:
-        end.say(word)
+    for act in once:
+        act()
     for _ in range(rounds):
         end.round = time.monotonic()
-        for word in always:
-            end.say(word)
+        for act in always:
+            act()
         took.append(time.monotonic() - end.round)
     return took
 
@@ -114,9 +250,10 @@ def serve(listener, place, rounds, words):
 def ask(host, port, place, rounds, words):
     end = End(socket.create_connection((host, port)), place)
     took = play(end, rounds, words)
+    both = sum(struct.unpack("II", end.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 144)[SEGMENTS]))
     took = sorted(took if end.limit else took[len(took) // 4:])
-    print("rounds %d median_us %.1f stalls %d" % (len(took), took[len(took) // 2] * 1e6,
-                                                  sum(t > (end.limit or .02) for t in took)))
+    print("rounds %d median_us %.1f stalls %d both %.2f" % (
+        len(took), took[len(took) // 2] * 1e6, sum(t > (end.limit or .02) for t in took), both / rounds))
 
 
 def main(what, *words):

@@ -156,7 +156,7 @@ learns() {
     local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
     for attempt in 1 2 3; do
         line 10000
-        turns '40 1 : r100 w100 w200' '40 1 : w100 R300'
+        turns '40 1 : r100 w100 w200' '40 1 : w100 all300'
         ! holds "$(field median_us "$T/client.out") < 46000" || return 0
         cat "$T/client.out"
     done
