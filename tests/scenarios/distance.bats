@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Over a wire of 10 ms each way, a request takes its round trips and does not wait for a delayed ACK.
-# shellcheck disable=SC2154 # $port: helpers/common.bash
+# shellcheck disable=SC2154 # $port, $python: helpers/common.bash
 # Two network namespaces are connected by a wire that takes 10 ms each way, with segments of an ordinary size.
 
 load ../helpers/common
 
 setup() {
     ns_setup
+    ns_python
     ns_start line "$PROBES/delay_line" 10000
     ns_wait_for_tun line '^near '
     FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
@@ -74,11 +75,11 @@ turns() {
     [[ $measured != server ]] || side=far
     before=$(acks_of "$side")
     # shellcheck disable=SC2086 # words
-    ns_start server "${FAR[@]}" "${at_server[@]}" python3 tests/probes/turns.py server 0 $1
+    ns_start server "${FAR[@]}" "${at_server[@]}" "$python" tests/probes/turns.py server 0 $1
     ns_port server
     for ((count = 0; count < ${3:-1}; count++)); do
         # shellcheck disable=SC2086 # words
-        timeout 60 "${at_client[@]}" python3 tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
+        timeout 60 "${at_client[@]}" "$python" tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
     done
     ns_join server
     total=$(acks_of "$side")
@@ -139,17 +140,17 @@ learns() {
 
 @test "jitter of 20 ms does not look like a peer that waits for ACKs" {
     line -j 20000 20000
-    few_more server '100 1 : r210 w100' '100 1 nodelay : w10 w200 r100'
+    few_more server '80 1 : r210 w100' '80 1 nodelay : w10 w200 r100'
 }
 
 @test "what one keep-alive connection has learned, the next ones know" {
     line 1000
-    few_more server '10 20 nodelay : r210 s5 w500' '10 1 : w210 r500' 20
+    few_more server '10 12 nodelay : r210 s5 w500' '10 1 : w210 r500' 12
 }
 
 @test "an answer of several segments on a slow line does not get an ACK for each" {
     line -r 1000 10000
-    few_more client '80 1 : r100 w20 w4000' '80 1 : w100 r4020'
+    few_more client '60 1 : r100 w20 w4000' '60 1 : w100 r4020'
 }
 
 @test "a reader with MSG_WAITALL waits for two round trips, and for no delayed ACK" {
@@ -167,9 +168,9 @@ learns() {
 # median, p99 and segments.
 trickle() {
     local known
-    ns_start server "${FAR[@]}" python3 tests/probes/trickle.py sink 2003
+    ns_start server "${FAR[@]}" "$python" tests/probes/trickle.py sink 2003
     ns_port server
-    timeout 60 "${@:3}" python3 tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
+    timeout 60 "${@:3}" "$python" tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
     ns_join server
     acks_of near >/dev/null
     segments=$(field data <(grep '^near packets' "$T/line.out"))
@@ -181,10 +182,10 @@ fills() {
     local median p99 segments without late attempt
     for attempt in 1 2 3; do
         line "$@"
-        trickle 1000 4000 env
+        trickle 1000 2000 env
         without=$median late=$p99
         line "$@"
-        trickle 1000 4000 env LD_PRELOAD="$LIBRARY"
+        trickle 1000 2000 env LD_PRELOAD="$LIBRARY"
         ! holds "$median < 1.1 * $without && $p99 < 1.5 * $late" || return 0
         echo "attempt $attempt: median $median us, 99th percentile $p99; without the library $without and $late"
     done
@@ -198,14 +199,14 @@ fills() {
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
     local median p99 segments without few
     line 10000
-    trickle 5000 800 env
+    trickle 5000 400 env
     without=$median few=$segments
     line 10000
-    trickle 5000 800 env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$PWD/config/policies/trickle.json"
+    trickle 5000 400 env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$PWD/config/policies/trickle.json"
     echo "$segments segments with the policy, $few without the library"
     holds "$segments < 1.3 * $few"
     line 10000
-    trickle 5000 800 env LD_PRELOAD="$LIBRARY"
+    trickle 5000 400 env LD_PRELOAD="$LIBRARY"
     echo "median $median us, without the library $without; $segments segments"
     holds "$median < $without && $segments > 1.3 * $few"
 }
