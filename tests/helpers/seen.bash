@@ -17,12 +17,6 @@ seen_setup_file() {
         nsenter --net="/proc/$holder/ns/net" sh -c \
             'ip link set lo mtu 1500 up; echo 0 >/proc/sys/net/ipv4/tcp_autocorking'
     done
-    local program
-    for program in tcp_nodelay_server tcp_nodelay_client; do
-        gcc -O2 -static -o "$BATS_FILE_TMPDIR/$program" "examples/$program.c" -pthread
-    done
-    mkdir "$BATS_FILE_TMPDIR/java"
-    ! command -v javac >/dev/null || javac -d "$BATS_FILE_TMPDIR/java" examples/WriteWriteRead.java
 }
 
 seen_teardown_file() {
@@ -51,12 +45,12 @@ seen_row() {
 # The programs of $row, in the arrays "server" and "client".
 seen_programs() {
     local rounds=${row[rounds]} warm=6 turns=tests/probes/turns.py
-    local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_FILE_TMPDIR/java"
+    local java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp "$BATS_TEST_TMPDIR/java"
         WriteWriteRead)
     scripts=tests/systems/victims
     case ${row[server]} in
     redhat) server=("$EXAMPLES/tcp_nodelay_server" "$port" 0) ;;
-    redhat-static) server=("$BATS_FILE_TMPDIR/tcp_nodelay_server" "$port" 0) ;;
+    redhat-static) server=("$BATS_TEST_TMPDIR/server" "$port" 0) ;;
     queue) server=("$EXAMPLES/queue_server" "$port") ;;
     sendfile) server=("$EXAMPLES/sendfile_server" "$port") ;;
     quote) server=("$EXAMPLES/quote_server" --winsock-ack "$port") ;;
@@ -70,7 +64,6 @@ seen_programs() {
     esac
     case ${row[client]} in
     redhat) client=("$EXAMPLES/tcp_nodelay_client" --stats --warmup "$warm" "$host" "$port" "$rounds") ;;
-    redhat-static) client=("$BATS_FILE_TMPDIR/tcp_nodelay_client" --warmup "$warm" "$host" "$port" "$rounds") ;;
     redhat-*) client=("$EXAMPLES/tcp_nodelay_client" "$host" "$port" "$rounds" "${row[client]#*-}") ;;
     queue) client=("$EXAMPLES/queue_put" --warmup "$warm" "$host" "$port" "$rounds") ;;
     sendfile) client=("$EXAMPLES/sendfile_client" --warmup "$warm" "$host" "$port" "$rounds") ;;
@@ -90,7 +83,11 @@ seen_programs() {
 
 seen_needs() {
     case ${row[server]} in
-    java) command -v javac >/dev/null || ns_skip 'no javac' ;;
+    redhat-static) gcc -O2 -static -o "$BATS_TEST_TMPDIR/server" examples/tcp_nodelay_server.c -pthread ;;
+    java)
+        command -v javac >/dev/null || ns_skip 'no javac'
+        javac -d "$BATS_TEST_TMPDIR/java" examples/WriteWriteRead.java
+        ;;
     memcached | mosquitto) command -v "${row[server]}" >/dev/null || ns_skip "no ${row[server]}" ;;
     redis) command -v redis-benchmark >/dev/null || ns_skip 'no redis' ;;
     esac

@@ -13,7 +13,7 @@
 #   tMS         sleep until the next multiple of MS since the connection was made
 #   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
 #   fMS         read everything that comes in this time
-#   nodelay, delay, cork, uncork, bbr, cubic, reno, rcvbufN, sndbufN, lowatN    options of the socket
+#   nodelay, delay, cork, uncork, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
 #
 # Other ways to read N bytes:
@@ -57,7 +57,7 @@ class End:
         option = functools.partial(self.connection.setsockopt, socket.IPPROTO_TCP)
         if name in OPTIONS:
             return functools.partial(option, *OPTIONS[name])
-        if name in ("bbr", "cubic", "reno"):
+        if name == "bbr":
             return functools.partial(option, socket.TCP_CONGESTION, name.encode())
         if name in SIZES:
             return functools.partial(self.connection.setsockopt, socket.SOL_SOCKET, SIZES[name], int(value))
