@@ -111,8 +111,6 @@ END
     io_uring_permitted
     survive uring <<'END'
 sends              - sends of io_uring within a burst arrive in order and in time
-receives           - held bytes leave in time if io_uring waits, and it reports a reset as without the library
-becomes-udp        - datagrams are not joined if io_uring closes a connection and a UDP socket takes its descriptor number
 END
 }
 
