@@ -57,25 +57,12 @@ def bench_scale(bench):
                      for sockets, pending in ((10, 1), (many, 1), (10, 10), (10, 100), (many, 100))])
 
 
-def instructions_per_call(bench, policy, kind):
-    once, twice = (bench.instructions(policy, [PROBES / "bench_calls", kind, n * 20, "--plain"]) for n in (1, 2))
-    return (twice - once) / 2000
-
-
 def bench_calls(bench):
-    nodelay = modes()["nodelay"]
-    for kind, title, most in (("pipe", "write to a pipe", 8), ("tcp", "write to a TCP socket, nodelay", 20),
-                              ("poll", "poll with nothing pending", 8)):
+    for kind, title, most in (("pipe", "write to a pipe", 40), ("tcp", "write to a TCP socket, nodelay", 80),
+                              ("poll", "poll with nothing pending", 40)):
         name = f"added to one call: {title}"
-        if not bench.wanted(name):
-            continue
-        one = [PROBES / "bench_calls", kind, 300 if bench.quick else 3000]
-        times = [field(bench.client(bench.places["1"][0], nodelay, one), "added_ns")
-                 - field(bench.client(bench.places["1"][0], NO_SHIM, one), "added_ns") for _ in range(bench.pairs(9))]
-        low, middle, high = quartiles(times)
-        counts = [instructions_per_call(bench, policy, kind) for policy in (nodelay, NO_SHIM)]
-        bench.add(name, "1", f"<= {most} ns", middle, low, high, good=middle <= most, unit="ns",
-                  note=f"{counts[0] - counts[1]:.1f} instructions more", raw={"added_ns": times, "instructions": counts})
+        if bench.wanted(name):
+            bench.add_most(name, "1", [added(bench, kind, 10, 1, 20, modes()["nodelay"]) / 100], most, "instr")
 
 
 def ten_rules(bench):

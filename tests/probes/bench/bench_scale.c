@@ -4,6 +4,8 @@
  * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
  *                                         its own connection, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
+ *        bench_scale pipe|tcp|poll SOCKETS 1 COUNT: 100 * COUNT bytes are written to a pipe or to a
+ *                                         connection, or a pipe is asked for room as often;
  *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
  *                                         epoll_wait finds no more data, and each of them writes
  *                                         an answer;
@@ -85,6 +87,26 @@ static void run_threads(size_t threads)
         pthread_join(pairs[i].thread, NULL);
 }
 
+/* Calls of one thread, with nothing pending. */
+static void run_calls(const char *kind)
+{
+    int ends[2];
+    bool polls = strcmp(kind, "poll") == 0;
+    if (pipe(ends) != 0)
+        die_errno("pipe");
+    struct pair pair = {.near = ends[1], .far = ends[0]};
+    if (strcmp(kind, "tcp") == 0)
+        pair = *open_pairs(1);
+    struct pollfd room = {.fd = pair.near, .events = POLLOUT};
+    for (size_t i = 0; i < count; i++) {
+        for (int j = 0; j < BATCH; j++)
+            if (polls ? poll(&room, 1, -1) != 1 : write(pair.near, "x", 1) != 1)
+                die_errno(kind);
+        if (!polls)
+            empty(pair.far, BATCH);
+    }
+}
+
 static void run_waits(size_t owed)
 {
     struct pair *pairs = open_pairs(owed);
@@ -128,7 +150,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "ready") == 0)
         return be_ready(parse_count(argv[2]));
     if (argc != 5)
-        usage_error("needs calls|wait SOCKETS THREADS|OWED COUNT");
+        usage_error("needs calls|pipe|tcp|poll|wait SOCKETS THREADS|OWED COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
@@ -138,7 +160,9 @@ int main(int argc, char **argv)
     open_sockets(sockets);
     if (strcmp(argv[1], "wait") == 0)
         run_waits(also);
-    else
+    else if (strcmp(argv[1], "calls") == 0)
         run_threads(also);
+    else
+        run_calls(argv[1]);
     return 0;
 }
