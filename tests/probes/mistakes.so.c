@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -62,13 +61,6 @@ ssize_t read(int fd, void *data, size_t size)
     if (does("option"))
         setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
     return syscall(SYS_read, fd, data, size);
-}
-
-/* An error is lost. */
-int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
-{
-    int result = (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
-    return operation == EPOLL_CTL_DEL && does("no-error") ? 0 : result;
 }
 
 /* errno is changed if a call succeeds. */
