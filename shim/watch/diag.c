@@ -49,6 +49,17 @@ struct ns_address ns_diag_remote(const struct ns_diag_key *key)
     return address_of(key->family, key->id.idiag_dst, key->id.idiag_dport);
 }
 
+struct ns_diag_key ns_diag_other_end(const struct ns_diag_key *key)
+{
+    struct ns_diag_key other = {.family = key->family};
+    memcpy(other.id.idiag_src, key->id.idiag_dst, sizeof other.id.idiag_src);
+    memcpy(other.id.idiag_dst, key->id.idiag_src, sizeof other.id.idiag_dst);
+    other.id.idiag_sport = key->id.idiag_dport;
+    other.id.idiag_dport = key->id.idiag_sport;
+    other.id.idiag_cookie[0] = other.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    return other;
+}
+
 int ns_diag_open(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);

@@ -20,6 +20,8 @@ struct ns_diag_key {
 
 struct ns_address ns_diag_local(const struct ns_diag_key *key);
 struct ns_address ns_diag_remote(const struct ns_diag_key *key);
+/* The key that finds the other end in the same namespace, of whatever cookie. */
+struct ns_diag_key ns_diag_other_end(const struct ns_diag_key *key);
 
 struct ns_diag_socket {
     struct ns_diag_key key;

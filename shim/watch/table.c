@@ -44,8 +44,8 @@ static bool is_same(const struct ns_address *one, const struct ns_address *other
     return one->port == other->port && memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
-bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
-                      const struct ns_diag_key *key)
+struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns_netns *netns,
+                                         const struct ns_diag_key *key)
 {
     struct ns_connection *connection = *ends_of(table, key);
     struct ns_address local, remote;

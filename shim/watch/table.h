@@ -29,6 +29,7 @@ struct ns_connection {
     bool suspect;    /* it has unsent bytes and waits for an ACK: it may be held */
     bool is_sampled; /* it is in the sampler */
     bool was_held;
+    bool wants_peer; /* the process of its other end, which is on this host, is not known yet */
 };
 
 struct ns_table {
@@ -38,9 +39,9 @@ struct ns_table {
     struct ns_connection *ends[NS_TABLE_ENDS]; /* the chosen ones, a hash table by both ends */
 };
 
-/* Is this socket the other end of a live connection of a chosen process? */
-bool ns_table_is_peer(struct ns_table *table, const struct ns_netns *netns,
-                      const struct ns_diag_key *key);
+/* The live connection of a chosen process whose other end is this socket; NULL: none. */
+struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns_netns *netns,
+                                         const struct ns_diag_key *key);
 
 /* Find or add the connection of a socket with a known owner. NULL: there are many, and this one is
  * not busy; or there is no room, then *full is set. */

@@ -86,6 +86,9 @@ struct listing {
     const struct ns_sampler_call *call;
 };
 
+static void ask_for_peer(struct ns_watch *watch, const struct ns_sampler_call *call,
+                         struct ns_connection *connection);
+
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct listing *listing = context;
@@ -102,24 +105,22 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     place = ns_owners_place(&watch->table.owners, seen->inode, true);
     if (!place)
         return;
-    bool is_peer = !watch->all && !place->chosen &&
-                   ns_table_is_peer(&watch->table, listing->netns, &seen->key);
-    if (place->pid == 0 && is_peer && !place->listed) {
-        watch->everyone_wanted = place->listed = true;
+    struct ns_connection *other = NULL; /* this is the peer of a chosen one */
+    if (!watch->all && !place->chosen &&
+        !(other = ns_table_other_end(&watch->table, listing->netns, &seen->key)))
+        return;
+    if (place->pid == 0 && !place->listed) {
+        *(other ? &watch->everyone_wanted : &watch->owners_wanted) = true;
+        place->listed = true;
         place->stamp = watch->table.owners.stamp;
     }
     /* Its process is not known before a round that begins after this. */
-    if (place->pid == 0 && is_peer && watch->table.owners.complete <= place->stamp)
-        return;
-    if (!place->chosen && !is_peer && !watch->all)
-        return;
-    if (place->pid == 0 && !is_peer) {
-        watch->owners_wanted |= !place->listed;
-        place->listed = true;
-        place->stamp = watch->table.owners.stamp;
+    if (place->pid == 0 && (!other || watch->table.owners.complete <= place->stamp)) {
+        if (other)
+            other->wants_peer = true;
         return;
     }
-    watch->connections += !is_peer;
+    watch->connections += !other;
     connection = ns_table_take(&watch->table, place, listing->netns, seen, watch->tick,
                                ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
@@ -129,9 +130,29 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     watch->idle += !connection && !full;
     if (!connection)
         return;
-    connection->list = watch->list;
     ns_sampler_take(&watch->sampler, listing->call, connection, &look);
-    watch->busy += ns_sampler_is_busy(connection, seen->at);
+    watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->at);
+    connection->list = watch->list;
+    if (connection->looks == 1 && !other && !watch->all)
+        ask_for_peer(watch, listing->call, connection);
+}
+
+static void take_peer(void *context, size_t position, const struct ns_diag_socket *seen)
+{
+    (void)position;
+    if (seen)
+        take_listed(context, seen);
+}
+
+/* A list takes very much longer than this question, so that lists are rare. They are still needed
+ * for a peer that is not accepted yet, or in another namespace. */
+static void ask_for_peer(struct ns_watch *watch, const struct ns_sampler_call *call,
+                         struct ns_connection *connection)
+{
+    struct ns_diag_key key = ns_diag_other_end(&connection->key);
+    struct listing listing = {watch, connection->netns, call};
+    connection->wants_peer = false;
+    ns_diag_ask(listing.netns->fd, &(const struct ns_diag_key *){&key}, 1, take_peer, &listing);
 }
 
 /* A connection with fewer than two samples was not really watched. */
@@ -246,7 +267,8 @@ static uint64_t everyone_due(const struct ns_watch *watch)
     return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
 
-static int step_descriptors(struct ns_watch *watch, uint64_t until)
+static int step_descriptors(struct ns_watch *watch, const struct ns_sampler_call *call,
+                            uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     struct ns_owners *owners = &watch->table.owners;
@@ -262,6 +284,9 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     more = ns_owners_step(owners, until);
     if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone))
         watch->lists_wanted = LIST_TRIES;
+    for (size_t i = 0; more == 0 && pace == &watch->everyone && i < watch->table.n_live; i++)
+        if (watch->table.live[i]->wants_peer)
+            ask_for_peer(watch, call, watch->table.live[i]);
     stepped(pace, begin, more > 0);
     return more;
 }
@@ -299,6 +324,7 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
     int error = watch ? 0 : -ENOMEM;
+    struct ns_sampler_call call = {watch ? &watch->tally : NULL, NULL, NULL};
     bool all = pid == 0;
     if (error)
         return error;
@@ -311,13 +337,13 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     if (!all)
         error = ns_owners_add(&watch->table.owners, pid);
     if (!error)
-        error = step_descriptors(watch, UINT64_MAX);
+        error = step_descriptors(watch, &call, UINT64_MAX);
     if (!error && !all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
     if (!error && !all && !may_look(&watch->table.owners, pid))
         error = -EACCES;
     if (!error)
-        error = step_list(watch, &(struct ns_sampler_call){&watch->tally, NULL, NULL}, UINT64_MAX);
+        error = step_list(watch, &call, UINT64_MAX);
     /* A list walks the kernel's whole table, which may take 20 ms. The list that finds the first
      * connection of a new program must not wait because of that. */
     watch->lists.cost = 0;
@@ -348,7 +374,7 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);
     if (error >= 0 && now >= descriptors_due(watch))
-        error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+        error = step_descriptors(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     if (error >= 0 && now >= lists_due(watch))
         error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     *next = ns_sampler_due(&watch->sampler);
