@@ -6,7 +6,7 @@
 #include <netinet/tcp.h>
 
 /* The kernel's estimate of the rate changes during a hold, and a piece is paced as a whole. */
-enum { PACING_SLACK = 2 };
+#define PACING_SLACK 2.0
 
 uint64_t ns_hold_in_flight(const struct ns_look *look)
 {

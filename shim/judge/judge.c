@@ -304,21 +304,23 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
 {
     const struct ns_look *last = &judge->last;
     bool answered = look->received > last->received, wrote = look->sent > last->sent;
+    uint64_t gaps = judge->verdict.gaps;
+    if (judge->verdict.looks > 1)
+        watch_ack(judge, look);
+    else
+        judge->stuck_at = look->at;
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
         bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
-            if (answered && judge->spoke)
+            /* Behind this end's delayed ACK, the peer's bytes may have been held. */
+            if (answered && judge->spoke && judge->verdict.gaps == gaps)
                 ns_verdict_wait(&judge->verdict, length, false);
         }
         judge->stuck_at = look->at;
         judge->stuck = NS_DELAY_PEER;
     }
-    if (judge->verdict.looks <= 1)
-        judge->stuck_at = look->at;
-    else
-        watch_ack(judge, look);
     if (answered && judge->spoke)
         judge->verdict.requests++;
     if (answered)

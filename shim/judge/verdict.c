@@ -8,7 +8,8 @@
 
 enum { US = 1000, MS = 1000000 };
 /* By chance an answer follows a release closely now and then. With fewer stalls than this part of
- * the possible ones, all of them may be chance. */
+ * the possible ones, all of them may be chance; and with more early answers than this part of them,
+ * too. */
 enum { CHANCE = 8 };
 /* By chance an answer may leave when the held bytes come: most of at least so many must. */
 enum { ANSWERS_LEAST = 6 };
@@ -22,9 +23,7 @@ enum { LATE_ACK_LEAST_MS = 5 };
 enum { LATE_ACK_MOST_MS = 80 };
 /* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
  * may be slow for other reasons. */
-enum { FREE_LEAST = 3, FREE_PART = 4 };
-/* With this many waits without a hold for each one with a hold, a few holds may be coincidences. */
-enum { FEW = 4 };
+enum { FREE_LEAST = 3, FREE_PART = 4, FREE_PART_OUTSIDE = 2, FEW = 4 };
 /* Phases before the tick that count as behind it: one processor advances the coarse clock, and the
  * timers of another may fire shortly before. */
 enum { BEFORE_TICK = 1 };
@@ -172,32 +171,28 @@ void ns_verdict_doubt(struct ns_verdict *verdict)
     verdict->proof.certain = false;
 }
 
-/* Do requests without a hold take as long as those with one? Then the hold makes no difference: the
- * peer needs that long, or follows its own clock. */
+/* Do waits without a hold take as long as most of those with one? Then the hold makes no
+ * difference: the peer needs that long, or follows its own clock, as a feed with a period of 42 ms
+ * does. Of a busy machine, some waits of either kind are longer. */
 static bool is_no_slower(const struct ns_verdict *verdict)
 {
-    uint64_t held = 0;
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
+    uint64_t held = 0, shorter = 0;
+    size_t usual = 0;
+    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
         held += verdict->held_waits[n];
-    /* Seen from outside, a long wait may be a hold in the other direction. */
-    if (!verdict->asks || verdict->receiving > 0 || held == 0 || verdict->free < FREE_LEAST ||
-        verdict->free * FREE_PART < held)
+        if (verdict->held_waits[n] > verdict->held_waits[usual])
+            usual = n;
+    }
+    for (size_t n = 0; n < usual; n++)
+        shorter += verdict->waits[n] - verdict->held_waits[n];
+    uint64_t alike = verdict->waits[usual] - verdict->held_waits[usual];
+    if (held == 0 || alike < FREE_LEAST || alike <= shorter)
         return false;
-    double as_held = (double)verdict->held_waits_ns / (double)held;
-    double free = (double)verdict->free_ns / (double)verdict->free;
-    /* The mean of few holds is less exact. */
-    return fabs(as_held - free) <= (verdict->free > held ? 2.0 : 1.0) * verdict->slack_ns;
-}
-
-/* Are holds few, and do waits without a hold take as long as a hold does? Then some answer follows
- * a release by chance, as in a feed with a period of 42 ms. */
-static bool is_coincidence(const struct ns_verdict *verdict)
-{
-    double holds = (double)(verdict->maybe + verdict->stalls);
-    if (holds == 0 || (double)verdict->free < FEW * holds)
-        return false;
-    double free = (double)verdict->free_ns / (double)verdict->free;
-    return fabs((double)verdict->most_ns / holds - free) <= 2.0 * verdict->slack_ns;
+    if (verdict->calls == 0) /* from outside, such a wait may have an unseen hold */
+        return alike * FREE_PART_OUTSIDE >= held;
+    /* A server waits for requests, which may come at any time. */
+    return verdict->asks ? verdict->receiving == 0 && alike * FREE_PART >= held
+                         : alike >= held * FEW;
 }
 
 /* Do answers take as long after the release as they take for requests without a hold? Then they
@@ -206,27 +201,18 @@ static bool is_coincidence(const struct ns_verdict *verdict)
 static bool follows_release(const struct ns_verdict *verdict)
 {
     /* From outside, a wait without a hold may be one whose hold was not sampled. */
-    uint64_t holds_seen = verdict->maybe + verdict->stalls;
-    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 ||
-        is_coincidence(verdict) ||
-        (verdict->calls == 0 &&
-         (verdict->free < FREE_LEAST || verdict->free * FREE_PART < holds_seen)))
+    uint64_t n = verdict->maybe + verdict->stalls;
+    if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 || is_no_slower(verdict) ||
+        (verdict->calls == 0 && (verdict->free < FREE_LEAST || verdict->free * FREE_PART < n)))
         return false;
-    double holds = (double)holds_seen;
-    double answered = (double)verdict->answered_ns / holds;
-    double whole = answered + (double)verdict->most_ns / holds;
+    double answered = (double)verdict->answered_ns / (double)n;
+    double held = (double)verdict->most_ns / (double)n;
     double free = (double)verdict->free_ns / (double)verdict->free;
     double most = answered * ALIKE + verdict->slack_ns; /* release times are exact to a tick */
-    return free > answered / ALIKE && free < most && free < whole / 2;
-}
-
-static bool has_waits(const struct ns_verdict *verdict)
-{
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
-        if (verdict->waits[n])
-            return true;
-    }
-    return false;
+    /* A feed with a period of about a hold sometimes waits for the next one. */
+    if (verdict->free >= n * FEW && free * 2 > held)
+        return false;
+    return free > answered / ALIKE && free < most && free < (answered + held) / 2;
 }
 
 void ns_verdict_grade(struct ns_verdict *verdict)
@@ -234,10 +220,8 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    /* A peer that answers before it has received the held bytes follows its own clock. This only
-     * counts from outside, where few answers are seen. */
-    if (verdict->stalls > 0 && (is_no_slower(verdict) || is_coincidence(verdict) ||
-                                (verdict->calls == 0 && verdict->early > verdict->stalls)))
+    /* A peer that also sends before it has received the held bytes follows its own clock. */
+    if (verdict->stalls > 0 && (is_no_slower(verdict) || verdict->early * CHANCE > verdict->stalls))
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
@@ -254,7 +238,7 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
     else if (verdict->segments == 0 && verdict->calls == 0 && verdict->requests == 0 &&
-             !has_waits(verdict))
+             verdict->free == 0)
         verdict->doubt = NS_DOUBT_NO_LOOKS;
     else
         verdict->grade = NS_GRADE_NONE;
@@ -367,7 +351,7 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
                          : verdict->stalls > 0 ? verdict->stalls
                                                : verdict->maybe;
     conclusion.lost_ms =
-        cure ? (double)conclusion.stalled * (cure->left_ms - cure->done_ms) : (double)lost / MS;
+        cure ? (double)conclusion.stalled * (cure->left_ms - cure->done_ms) : (double)lost / 1e6;
     return conclusion;
 }
 

@@ -84,13 +84,20 @@ static int open_process(pid_t pid)
     return directory >= 0 ? directory : errno == ENOENT ? -ESRCH : -errno;
 }
 
+static bool is_chosen(const struct ns_owners *owners, pid_t pid)
+{
+    for (size_t i = 0; i < owners->n_processes; i++)
+        if (owners->processes[i].pid == pid)
+            return true;
+    return false;
+}
+
 int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
     int directory;
-    for (size_t i = 0; i < owners->n_processes; i++)
-        if (owners->processes[i].pid == pid)
-            return 0;
+    if (is_chosen(owners, pid))
+        return 0;
     directory = open_process(pid);
     if (directory < 0)
         return directory;
@@ -158,6 +165,15 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
         owners->round.denied++;
 }
 
+static DIR *open_list(int directory, const char *name)
+{
+    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list && fd >= 0)
+        close(fd);
+    return list;
+}
+
 /* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 {
@@ -165,13 +181,10 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
     int error = directory < 0 ? directory
                               : ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory,
                                               owners->stamp, &netns);
-    int fd = error ? -1 : openat(directory, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     owners->round.pid = pid;
-    owners->round.list = fd < 0 ? NULL : fdopendir(fd);
+    owners->round.list = error ? NULL : open_list(directory, "fd");
     if (!owners->round.list) {
         error = error ? error : -errno;
-        if (fd >= 0)
-            close(fd);
         if (error == -ENOENT)
             error = -ESRCH;
         count_failure(owners, directory, error);
@@ -205,18 +218,13 @@ static void read_children(struct ns_owners *owners, int tasks, const char *threa
 
 static void find_children(struct ns_owners *owners, int directory)
 {
-    int fd = openat(directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    DIR *tasks = open_list(directory, "task");
     const struct dirent *entry;
-    if (!tasks) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while ((entry = readdir(tasks)))
+    while (tasks && (entry = readdir(tasks)))
         if (isdigit((unsigned char)entry->d_name[0]))
-            read_children(owners, fd, entry->d_name);
-    closedir(tasks);
+            read_children(owners, dirfd(tasks), entry->d_name);
+    if (tasks)
+        closedir(tasks);
 }
 
 /* Children are added at the end of the list, and read in the same round. */
@@ -236,14 +244,6 @@ static bool next_chosen(struct ns_owners *owners)
     else
         owners->round.next++;
     return true;
-}
-
-static bool is_chosen(const struct ns_owners *owners, pid_t pid)
-{
-    for (size_t i = 0; i < owners->n_processes; i++)
-        if (owners->processes[i].pid == pid)
-            return true;
-    return false;
 }
 
 static bool next_of_all(struct ns_owners *owners)

@@ -29,7 +29,7 @@ struct ns_connection {
     bool suspect;    /* it has unsent bytes and waits for an ACK: it may be held */
     bool is_sampled; /* it is in the sampler */
     bool was_held;
-    bool wants_peer; /* the process of its other end, which is on this host, is not known yet */
+    bool wants_peer; /* its other end was not looked for yet, or has an unknown process */
 };
 
 struct ns_table {

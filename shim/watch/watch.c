@@ -86,9 +86,6 @@ struct listing {
     const struct ns_sampler_call *call;
 };
 
-static void ask_for_peer(struct ns_watch *watch, const struct ns_sampler_call *call,
-                         struct ns_connection *connection);
-
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct listing *listing = context;
@@ -133,8 +130,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     ns_sampler_take(&watch->sampler, listing->call, connection, &look);
     watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->at);
     connection->list = watch->list;
-    if (connection->looks == 1 && !other && !watch->all)
-        ask_for_peer(watch, listing->call, connection);
+    connection->wants_peer |= connection->looks == 1 && !other && !watch->all;
 }
 
 static void take_peer(void *context, size_t position, const struct ns_diag_socket *seen)
@@ -144,15 +140,20 @@ static void take_peer(void *context, size_t position, const struct ns_diag_socke
         take_listed(context, seen);
 }
 
-/* A list takes very much longer than this question, so that lists are rare. They are still needed
+/* A list takes very much longer than these questions, so that lists are rare. They are still needed
  * for a peer that is not accepted yet, or in another namespace. */
-static void ask_for_peer(struct ns_watch *watch, const struct ns_sampler_call *call,
-                         struct ns_connection *connection)
+static void ask_for_peers(struct ns_watch *watch, const struct ns_sampler_call *call)
 {
-    struct ns_diag_key key = ns_diag_other_end(&connection->key);
-    struct listing listing = {watch, connection->netns, call};
-    connection->wants_peer = false;
-    ns_diag_ask(listing.netns->fd, &(const struct ns_diag_key *){&key}, 1, take_peer, &listing);
+    for (size_t i = 0; i < watch->table.n_live; i++) {
+        struct ns_connection *connection = watch->table.live[i];
+        struct listing listing = {watch, connection->netns, call};
+        struct ns_diag_key key = ns_diag_other_end(&connection->key), *keys = &key;
+        if (!connection->wants_peer)
+            continue;
+        connection->wants_peer = false;
+        ns_diag_ask(listing.netns->fd, (const struct ns_diag_key *const *)&keys, 1, take_peer,
+                    &listing);
+    }
 }
 
 /* A connection with fewer than two samples was not really watched. */
@@ -253,8 +254,10 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
         if (ns_clock_now(CLOCK_MONOTONIC) >= until)
             break;
     }
-    if (more == 0)
+    if (more == 0) {
         end_list(watch);
+        ask_for_peers(watch, call);
+    }
     stepped(&watch->lists, begin, more > 0);
     /* A list that failed is made again when it is due. */
     return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
@@ -284,9 +287,8 @@ static int step_descriptors(struct ns_watch *watch, const struct ns_sampler_call
     more = ns_owners_step(owners, until);
     if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone))
         watch->lists_wanted = LIST_TRIES;
-    for (size_t i = 0; more == 0 && pace == &watch->everyone && i < watch->table.n_live; i++)
-        if (watch->table.live[i]->wants_peer)
-            ask_for_peer(watch, call, watch->table.live[i]);
+    if (more == 0)
+        ask_for_peers(watch, call);
     stepped(pace, begin, more > 0);
     return more;
 }

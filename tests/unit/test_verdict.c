@@ -248,12 +248,19 @@ CHECK(check_unseen_waits)
     OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
+static void add_free(struct ns_verdict *verdict, uint64_t free, uint64_t ms)
+{
+    verdict->calls = 1; /* seen from inside */
+    for (uint64_t i = 0; i < free; i++)
+        ns_verdict_wait(verdict, ms * MS, false);
+}
+
 /* The grade of twenty stalls of 44 ms, and of requests without a hold that took ms milliseconds. */
 static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t receiving)
 {
     struct ns_verdict sum = waits(20, eleven_ticks, at_once),
-                      other = {.free = free, .asks = asks, .receiving = receiving};
-    other.free_ns = free * ms * MS;
+                      other = {.asks = asks, .receiving = receiving};
+    add_free(&other, free, ms);
     ns_verdict_add(&sum, &other);
     return sum.grade;
 }
@@ -284,11 +291,9 @@ CHECK(check_no_slower)
     } rows[] = {
         {5, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
         {4, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
-        {20, 36, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
-        {20, 52, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
-        {60, 37, 0, true, NS_GRADE_CANNOT_TELL, "less strict if they are more than the stalls"},
-        {60, 34, 0, true, NS_GRADE_PROVEN, "but not for this difference"},
-        {20, 43, 0, false, NS_GRADE_PROVEN, "of a server, or seen from outside only"},
+        {20, 22, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
+        {20, 88, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
+        {20, 43, 0, false, NS_GRADE_PROVEN, "of a server"},
         {80, 44, 0, false, NS_GRADE_CANNOT_TELL,
          "even there if the stalls are a small part of them"},
         {80, 20, 0, false, NS_GRADE_PROVEN, "faster, of a server, and the stalls a small part"},
@@ -297,8 +302,8 @@ CHECK(check_no_slower)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         OK(beside(rows[i].free, rows[i].ms, rows[i].asks, rows[i].receiving) == rows[i].grade,
            "requests without a hold: %s", rows[i].what);
-    struct ns_verdict few = waits(5, eleven_ticks, at_once),
-                      fewer = {.free = 2, .asks = true, .free_ns = 2 * 43 * (uint64_t)MS};
+    struct ns_verdict few = waits(5, eleven_ticks, at_once), fewer = {.asks = true};
+    add_free(&fewer, 2, 43);
     ns_verdict_add(&few, &fewer);
     OK(few.grade == NS_GRADE_PROVEN, "two requests without a hold are too few beside few stalls");
 }
@@ -306,15 +311,17 @@ CHECK(check_no_slower)
 /* Ten holds of 44 ms whose answers came after_ms after the release, and requests without a hold. */
 static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, uint64_t early)
 {
-    struct ns_verdict verdict = {.requests = 20, .calls = 40, .free = free, .early = early};
+    struct ns_verdict verdict = {.requests = 20, .early = early};
     const struct ns_hold hold = {.begin = 1,
                                  .end = 44 * (uint64_t)MS,
                                  .cost = 44 * (uint64_t)MS,
                                  .slack = TICK,
                                  .waited = true};
-    verdict.free_ns = free * free_ms * MS;
-    for (int i = 0; i < 10; i++)
+    add_free(&verdict, free, free_ms);
+    for (int i = 0; i < 10; i++) {
         ns_verdict_stall(&verdict, &hold, after_ms * MS, TICK);
+        ns_verdict_wait(&verdict, hold.end + after_ms * MS, true);
+    }
     ns_verdict_grade(&verdict);
     return verdict.grade;
 }
@@ -344,20 +351,14 @@ CHECK(check_follows_release)
 
 CHECK(check_early)
 {
-    struct ns_verdict inside = {.calls = 10, .late = 60, .early = 60};
-    struct ns_verdict sum = waits(5, eleven_ticks, at_once), early = {.late = 6, .early = 6},
-                      as_many = {.late = 5, .early = 5};
+    struct ns_verdict sum = waits(8, eleven_ticks, at_once), early = {.late = 1, .early = 1};
     OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
        "answers that wait for held bytes are stalls");
-    ns_verdict_add(&sum, &as_many);
-    OK(sum.grade == NS_GRADE_PROVEN, "the same number of early answers does not refute them");
-    sum = waits(5, eleven_ticks, at_once);
+    ns_verdict_add(&sum, &early);
+    OK(sum.grade == NS_GRADE_PROVEN, "a single early answer of nine does not refute them");
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.stalls == 0,
-       "a peer that mostly answers early follows its own clock");
-    sum = waits(5, eleven_ticks, at_once);
-    ns_verdict_add(&sum, &inside);
-    OK(sum.grade == NS_GRADE_PROVEN, "from inside, early answers do not count");
+       "a peer that answers early more often follows its own clock");
 }
 
 /* From outside: five times data of the peer, a pure ACK ack_ms later, and more data after_ms after
