@@ -21,17 +21,17 @@ enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
 enum { LATE_ACK_LEAST_MS = 5 };
 /* Twice the kernel's TCP_DELACK_MIN; its adaptive delay seldom exceeds this. */
 enum { LATE_ACK_MOST_MS = 80 };
-/* Fewer waits without a hold, or less than a quarter of the number with one, are no reference: they
+/* Fewer waits without a hold, or less than this part of the number with one, are no reference: they
  * may be slow for other reasons. */
-enum { FREE_LEAST = 3, FREE_PART = 4, FREE_PART_OUTSIDE = 2, FEW = 4 };
+enum { FREE_LEAST = 4, FREE_PART = 8, FREE_PART_OUTSIDE = 4, FEW = 4 };
 /* Phases before the tick that count as behind it: one processor advances the coarse clock, and the
  * timers of another may fire shortly before. */
 enum { BEFORE_TICK = 1 };
 static const double concentrated = 0.8;
 /* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
-/* An experiment needs this many waits of either kind. Answers that take at least this part of the
- * time are no gain. */
+/* An experiment needs this many waits of either kind. Answers that take more than this part of
+ * the time, and less than a late ACK more or less, are no gain. */
 enum { TRIED_LEAST = 4 };
 #define NO_GAIN 0.9
 
@@ -203,7 +203,8 @@ static bool follows_release(const struct ns_verdict *verdict)
     /* From outside, a wait without a hold may be one whose hold was not sampled. */
     uint64_t n = verdict->maybe + verdict->stalls;
     if (verdict->maybe == 0 || verdict->free == 0 || verdict->early > 0 || is_no_slower(verdict) ||
-        (verdict->calls == 0 && (verdict->free < FREE_LEAST || verdict->free * FREE_PART < n)))
+        (verdict->calls == 0 &&
+         (verdict->free < FREE_LEAST || verdict->free * FREE_PART_OUTSIDE < n)))
         return false;
     double answered = (double)verdict->answered_ns / (double)n;
     double held = (double)verdict->most_ns / (double)n;
@@ -276,13 +277,21 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
     ns_verdict_grade(sum);
 }
 
+static bool is_gain(double from_ms, double to_ms)
+{
+    return to_ms <= from_ms * NO_GAIN || from_ms - to_ms >= LATE_ACK_LEAST_MS;
+}
+
 enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 {
+    /* On an idle machine, even a difference of a push's own time is significant. */
+    bool significant = trial->p < NS_P_SIGNIFICANT;
     if (trial->done < TRIED_LEAST || trial->left < TRIED_LEAST)
         return NS_EFFECT_UNKNOWN;
-    if (trial->p < NS_P_SIGNIFICANT)
-        return trial->done_ms < trial->left_ms ? NS_EFFECT_FASTER : NS_EFFECT_SLOWER;
-    return trial->done_ms > trial->left_ms * NO_GAIN ? NS_EFFECT_NO_GAIN : NS_EFFECT_CHANCE;
+    if (is_gain(trial->left_ms, trial->done_ms))
+        return significant ? NS_EFFECT_FASTER : NS_EFFECT_CHANCE;
+    return significant && is_gain(trial->done_ms, trial->left_ms) ? NS_EFFECT_SLOWER
+                                                                  : NS_EFFECT_NO_GAIN;
 }
 
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)

@@ -337,8 +337,12 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
 @test "a process that ends soon after it was seen keeps its name" {
     local one='exec 3<>"/dev/tcp/127.0.0.1/$0"; read -rt 0.006 <&3; echo >&3; read -rN6 <&3'
     slow_server 1
-    run --separate-stderr "$NS" diagnose --outside --json "$T/o.json" -- \
-        bash -c 'for ((i = 0; i < 100; i++)); do bash -c "$0" "$1"; done; true' "$one" "$port"
+    # A list of the kernel's sockets takes long, so that it sees few of such short connections, and sometimes none.
+    for _ in {1..10}; do
+        run --separate-stderr "$NS" diagnose --outside --json "$T/o.json" -- \
+            bash -c 'for ((i = 0; i < 100; i++)); do bash -c "$0" "$1"; done; true' "$one" "$port"
+        grep -q '"rows":[[:space:]]*\[\]' "$T/o.json" || break
+    done
     says "$T/o.json" 'rows and {row["process"]["name"] for row in rows} == {"bash"}'
 }
 
@@ -601,10 +605,10 @@ PYTHON
     says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and rows[0]["cures"][0]["measured"]
         and o["experiments"][0]["done_ms"] < 20 and o["experiments"][0]["left_ms"] > 35'
     # A server that works for 45 ms on the first of two writes: the second is held, but a push gains nothing.
-    ns_start thinker "$python" tests/probes/turns.py server 0 60 1 : r100 s45 r300 w50
+    ns_start thinker "$python" tests/probes/turns.py server 0 150 1 : r100 s45 r300 w50
     ns_port thinker
     run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
-        "$python" tests/probes/turns.py client 127.0.0.1 "$port" 60 1 : w100 w300 r50
+        "$python" tests/probes/turns.py client 127.0.0.1 "$port" 150 1 : w100 w300 r50
     expect 0 stderr lacks "this is a cure" stderr lacks "--experiment"
     says "$T/o.json" 'o["grade"] not in ("proven", "likely") and o["experiments"][0]["done_ms"] > 40
         and o["policy"] is None and not rows[0]["cures"]'

@@ -289,8 +289,8 @@ CHECK(check_no_slower)
         enum ns_grade grade;
         const char *what;
     } rows[] = {
-        {5, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
-        {4, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
+        {4, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
+        {3, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
         {20, 22, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
         {20, 88, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
         {20, 43, 0, false, NS_GRADE_PROVEN, "of a server"},
