@@ -4,7 +4,6 @@
  * once. */
 #include "cure/cure.h"
 
-#include "watch/fd_limit.h"
 #include "watch/table.h"
 
 #include <errno.h>
@@ -358,7 +357,7 @@ static int clean_state(struct ns_cure *cure)
 int ns_cure_begin(struct ns_cure *cure)
 {
     int error = 0;
-    ns_fd_limit_raise();
+    ns_netns_raise_limit();
     cure->n_added = SIZE_MAX / 2; /* an earlier run may have left records of closed sockets */
     cure->owners.all = cure->all || cure->port;
     cure->owners.children = cure->pid != 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See hold.h. Each condition of the proof has its own line here and a case in
- * tests/unit/test_judge.c. */
+/* See hold.h. Each condition of the proof has a case in tests/unit/test_judge.c. */
 #include "judge/hold.h"
 
 #include <netinet/tcp.h>
@@ -32,13 +31,9 @@ enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before
         return NS_HELD_NOT;
     if (look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK))
         return NS_HELD_NOT;
-    if (look->unsent == 0 || look->unsent >= look->mss)
-        return NS_HELD_NOT;
-    if (look->unacked == 0) /* there is no ACK that Nagle's algorithm could wait for */
-        return NS_HELD_NOT;
-    if (look->unacked >= look->cwnd)
-        return NS_HELD_NOT;
-    if (!is_calm(look, before))
+    /* Without segments in flight, there is no ACK that Nagle's algorithm could wait for. */
+    if (look->unsent == 0 || look->unsent >= look->mss || look->unacked == 0 ||
+        look->unacked >= look->cwnd || !is_calm(look, before))
         return NS_HELD_NOT;
     if (!(look->flags & NS_LOOK_KNOWS_WINDOW))
         return NS_HELD_UNPROVABLE;

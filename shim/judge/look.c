@@ -33,7 +33,6 @@ void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
     look->congestion = info.tcpi_ca_state;
     look->probes = info.tcpi_probes;
     look->backoff = info.tcpi_backoff;
-    look->app_limited = info.tcpi_delivery_rate_app_limited;
     if (HAS(tcpi_notsent_bytes))
         look->flags |= NS_LOOK_KNOWS_UNSENT;
     if (HAS(tcpi_snd_wnd))

@@ -58,7 +58,6 @@ struct ns_look {
     uint8_t congestion; /* tcpi_ca_state: 0 is Open */
     uint8_t probes;     /* unanswered window probes and keep-alives */
     uint8_t backoff;
-    uint8_t app_limited; /* tcpi_delivery_rate_app_limited */
 };
 
 /* Fill the fields that a tcp_info of this size has, and set KNOWS_UNSENT and KNOWS_WINDOW. The

@@ -4,7 +4,6 @@
 #include "watch/netns.h"
 
 #include "watch/diag.h"
-#include "watch/fd_limit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +13,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { ASK, LIST, SOCKETS };
+/* Namespaces keep their descriptors; reading /proc needs so many others for a moment. */
+enum { LEFT_FOR_PROC = 16 };
+
+void ns_netns_raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 static int open_sockets(int sockets[SOCKETS])
 {
@@ -102,12 +113,14 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     struct ns_netns **larger = realloc(*namespaces, (*n_namespaces + 1) * sizeof **namespaces);
     struct ns_netns *netns;
     int sockets[SOCKETS], error;
+    struct rlimit limit;
     if (!larger)
         return -ENOMEM;
     *namespaces = larger;
     netns = calloc(1, sizeof *netns);
     error = netns ? open_netns(directory, there, sockets) : -ENOMEM;
-    if (!error && !ns_fd_limit_is_left(sockets[LIST])) {
+    if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        (rlim_t)sockets[LIST] + LEFT_FOR_PROC >= limit.rlim_cur) {
         close(sockets[ASK]);
         close(sockets[LIST]);
         error = -EMFILE;

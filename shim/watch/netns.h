@@ -42,4 +42,7 @@ static inline bool ns_netns_is_listened(const struct ns_netns *netns, uint16_t p
     return netns->listened[port / 8] >> port % 8 & 1;
 }
 
+/* Raise the soft limit of descriptors, of which each namespace needs some, to the hard limit. */
+void ns_netns_raise_limit(void);
+
 #endif

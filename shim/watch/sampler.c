@@ -184,7 +184,7 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
                     struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone)
 {
     struct ns_connection *due[NS_SAMPLER_MOST];
-    size_t n_due = 0, n;
+    size_t n_due = 0, n = 0;
     bool was_busy = !sampler->idle;
     uint64_t begin;
     int error;
@@ -194,7 +194,6 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
     if (now >= sampler->turn_ends)
         next_turn(sampler, table, now);
     sampler->rounds++;
-    n = 0;
     for (size_t i = 0; i < sampler->n; i++)
         n += ns_sampler_is_busy(sampler->connections[i], now);
     sampler->idle = n == 0;
@@ -208,10 +207,9 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
     if (n_due == 0)
         return 0;
     call->tally->rounds++;
-    n = n_due;
     begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     error = ask(call, due, n_due, gone, n_gone);
-    make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n);
+    make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n_due);
     return error;
 }
 

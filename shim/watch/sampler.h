@@ -11,8 +11,8 @@ enum { NS_SAMPLER_MOST = 128 };
 
 struct ns_sampler {
     struct ns_connection *connections[NS_SAMPLER_MOST];
-    size_t n, room;
-    size_t cursor; /* in the table: the next turn */
+    size_t n, room; /* more than room take turns */
+    size_t cursor;  /* in the table: the next turn */
     uint64_t interval, turn_ends, last, rounds;
     uint64_t cost; /* of a sample, ns */
     bool idle;     /* no sampled connection has traffic */
@@ -34,12 +34,6 @@ void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *c
 /* Does its first sample show recent traffic? */
 bool ns_sampler_was_busy(const struct ns_look *look);
 bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now);
-/* Can this many be sampled without turns? */
-static inline bool ns_sampler_has(const struct ns_sampler *sampler, size_t connections)
-{
-    return connections <= sampler->room;
-}
-
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection);
 
 /* Take the samples that are due. gone: connections that do not exist any more. */

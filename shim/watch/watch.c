@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "watch/sampler.h"
-#include "watch/fd_limit.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -307,18 +306,9 @@ static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->all && ns_sampler_has(&watch->sampler, watch->tally.connections))
+    if (!watch->all && watch->tally.connections <= watch->sampler.room)
         return due(&watch->lists, LIST_RARE_MS, SHARE);
     return due(&watch->lists, LIST_MS, SHARE);
-}
-
-/* May the process be examined? Its children may belong to another user. */
-static bool may_look(const struct ns_owners *owners, pid_t pid)
-{
-    for (size_t i = 0; i < owners->n_processes; i++)
-        if (owners->processes[i].pid == pid)
-            return !owners->processes[i].denied;
-    return false;
 }
 
 int ns_watch_open(pid_t pid, struct ns_watch **out)
@@ -330,7 +320,7 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     bool all = pid == 0;
     if (error)
         return error;
-    ns_fd_limit_raise();
+    ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = all;
@@ -342,7 +332,9 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
         error = step_descriptors(watch, &call, UINT64_MAX);
     if (!error && !all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
-    if (!error && !all && !may_look(&watch->table.owners, pid))
+    /* Its children, which are behind it, may belong to another user. */
+    const struct ns_watched_process *first = watch->table.owners.processes;
+    if (!error && !all && (first->pid != pid || first->denied))
         error = -EACCES;
     if (!error)
         error = step_list(watch, &call, UINT64_MAX);
