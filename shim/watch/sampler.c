@@ -134,8 +134,7 @@ static void take_answer(void *context, size_t position, const struct ns_diag_soc
         take_look(asking->call, connection, &look);
 }
 
-/* Move those in the namespace of the first one from due to chosen, as many as fit into a request.
- */
+/* Move those in the namespace of the first one from due to chosen, as many as a request takes. */
 static size_t choose(struct ns_connection **due, size_t *n_due, struct ns_connection **chosen)
 {
     struct ns_netns *netns = due[0]->netns;

@@ -115,7 +115,9 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = ns_diag_local(&seen->key);
     connection->watched.remote = ns_diag_remote(&seen->key);
-    connection->watched.role = NS_ROLE_CLIENT; /* until all listeners are known */
+    /* Until all listeners are known; a peer is asked for when they are. */
+    bool is_server = !place->chosen && ns_table_is_server(netns, &seen->key);
+    connection->watched.role = is_server ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
     if (place->chosen) {

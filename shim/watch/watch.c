@@ -315,11 +315,11 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
-    int error = watch ? 0 : -ENOMEM;
-    struct ns_sampler_call call = {watch ? &watch->tally : NULL, NULL, NULL};
+    int error = 0;
     bool all = pid == 0;
-    if (error)
-        return error;
+    if (!watch)
+        return -ENOMEM;
+    struct ns_sampler_call call = {&watch->tally, NULL, NULL};
     ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;

@@ -31,8 +31,7 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
 void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
-/* Call visit for pid and each of its children, until it returns false. It may have ended.
- */
+/* Call visit for pid, which may have ended, and its children, until it returns false. */
 void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
                            void *context);
 
