@@ -70,7 +70,7 @@ EXAMPLES := $(EXAMPLE_SRC:examples/%.c=$B/examples/%)
 PROBE_SRC := $(wildcard tests/probes/*.c tests/probes/*/*.c)
 # liburing is installed only for this machine, so a cross-build leaves out its probes.
 ifneq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))),$(shell uname -m))
-PROBE_SRC := $(filter-out %uring.c %uring_rounds.c,$(PROBE_SRC))
+PROBE_SRC := $(filter-out %uring_rounds.c,$(PROBE_SRC))
 endif
 PROBES := $(patsubst %.c,$B/probes/%,$(notdir $(PROBE_SRC)))
 PROBE_H := $(wildcard tests/probes/*.h tests/probes/*/*.h)
@@ -174,8 +174,6 @@ $B/probes/%.so: %.so.c $(PROBE_H)
 $B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
-# Linked in, liburing is as unseen as any other program that makes system calls by itself.
-$B/probes/life_uring: PROBE_LIBS := -l:liburing.a
 $B/probes/uring_rounds: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a

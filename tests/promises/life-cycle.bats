@@ -60,10 +60,6 @@ survives() {
     }
 }
 
-io_uring_permitted() {
-    "$PROBES/life_uring" || ns_skip 'io_uring is not permitted'
-}
-
 # survive PROGRAM: runs the scenarios of standard input. A row has the scenario's name; "-", or the reason why no bytes need
 # be held (another process writes, or there may be no MPTCP); and what it shows.
 survive() {
@@ -104,13 +100,6 @@ END
 @test "kTLS carries its bytes in order" {
     survive kernel <<'END'
 kernel-tls         - kTLS starts after the held bytes, and its records are not held
-END
-}
-
-@test "io_uring on a connection neither loses nor delays bytes" {
-    io_uring_permitted
-    survive uring <<'END'
-sends              - sends of io_uring within a burst arrive in order and in time
 END
 }
 

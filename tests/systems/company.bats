@@ -241,21 +241,6 @@ make_root() {
     [[ ! -s $T/client.err ]]
 }
 
-@test "in a chroot without the named policy file the library reports that and disables itself" {
-    [[ $EUID -eq 0 ]] || ns_skip "only root may chroot"
-    make_root "$T/root"
-    CLIENT=(chroot "$T/root" "${CLIENT[@]}")
-    echo "$cork" >"$T/policy.json"
-    CLIENT_LOG=$T/root$T/client.log
-    packets 20 4 LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
-    [[ $(field stalls "$T/client.out") -ge 12 ]]
-    grep -q "$T/policy.json: cannot be read" "$CLIENT_LOG"
-    # With the file it works.
-    cp "$T/policy.json" "$T/root$T"
-    flows LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/policy.json"
-    holds "$(field segments_per_round "$T/client.out") < 1.1"
-}
-
 # crowded LIMIT NUMBER COMMAND...: sets the array "command" to run with all descriptors below NUMBER open, and with this
 # limit of descriptors, or the highest possible.
 crowded() {
