@@ -231,7 +231,7 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
     }
     if (optind == argc || ns_verbs_find(verb)->takes_words)
         return true;
-    ns_say(verb, "'%s': nothing may follow; see 'nagleshim %s --help'", argv[optind], verb);
+    ns_say(verb, "unexpected word '%s'; see 'nagleshim %s --help'", argv[optind], verb);
     return false;
 }
 

@@ -70,7 +70,7 @@ edits() {
     cdi --preload-file "$T/nosuch"
     expect_status 2
     cdi more
-    expect 2 stderr is "nagleshim cdi: 'more': nothing may follow; see 'nagleshim cdi --help'"
+    expect 2 stderr is "nagleshim cdi: unexpected word 'more'; see 'nagleshim cdi --help'"
     cp "$NS" "$T"
     head -c 20000 "$LIBRARY" >"$T/libnagleshim.so"
     run --separate-stderr "$T/nagleshim" cdi

@@ -133,7 +133,7 @@ policy: $T/policies/$real.json, 1 rule"
     each_refused explain <<'CASES'
 --role client|--process is missing: a program's path or name; see 'nagleshim explain --help'
 --process cat --role peer|--role must be client or server, not 'peer'
---process cat file|'file': nothing may follow; see 'nagleshim explain --help'
+--process cat file|unexpected word 'file'; see 'nagleshim explain --help'
 CASES
 }
 

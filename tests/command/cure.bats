@@ -270,7 +270,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 --port 0|--port must be a number from 1 to 65535, not '0'
 --undo --follow|--follow cannot be used with --undo or --dry-run
 --undo --policy x|--undo restores what was changed and takes no policy
---all x|'x': nothing may follow; see 'nagleshim cure --help'
+--all x|unexpected word 'x'; see 'nagleshim cure --help'
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
 END

@@ -35,7 +35,7 @@ static int find_program(const char *word, const struct ns_reach *reach)
         if (strchr(word, '/') || *word == '\0')
             SAY("'%s': %s", word, strerror(error));
         else
-            SAY("cannot find '%s' in PATH", word);
+            ns_program_say_not_found("doctor", word);
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     if (!ns_subject_is_program(reach, "doctor", false))

@@ -322,6 +322,14 @@ char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
     return buffer;
 }
 
+void ns_program_say_not_found(const char *command, const char *word)
+{
+    if (*word && access(word, F_OK) == 0)
+        ns_say(command, "cannot find '%s' in PATH; for the file here write ./%s", word, word);
+    else
+        ns_say(command, "cannot find '%s' in PATH", word);
+}
+
 int ns_program_say_failure(const char *command, const char *word, int error)
 {
     char path[PATH_MAX];
@@ -329,7 +337,7 @@ int ns_program_say_failure(const char *command, const char *word, int error)
     if (error == ENOENT && exists)
         ns_say(command, "cannot run '%s': its interpreter is missing", word);
     else if (error == ENOENT && !strchr(word, '/'))
-        ns_say(command, "cannot find '%s' in PATH", word);
+        ns_program_say_not_found(command, word);
     else
         ns_say(command, "cannot run '%s': %s", word, strerror(error));
     return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;

@@ -72,6 +72,9 @@ bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bo
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
                             struct ns_policy_found *found);
 
+/* Says that PATH has no such program. */
+void ns_program_say_not_found(const char *command, const char *word);
+
 /* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
 int ns_program_say_failure(const char *command, const char *word, int error);
 
