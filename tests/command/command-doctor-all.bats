@@ -120,7 +120,7 @@ int main(void) { return pause(); }'
     row elsewhere works 1 "policy built in"
     python3 -c 'import json, sys
 p, = json.load(open(sys.argv[1]))["processes"]
-assert p["elsewhere"] is True and p["library"] == "/opt/libnagleshim.so", p' "$T/json"
+assert p["elsewhere"] is True and p["library"].endswith("/opt/libnagleshim.so"), p' "$T/json"
 }
 
 @test "--json has the same facts of every process, sorted by number" {
