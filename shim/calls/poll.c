@@ -91,9 +91,11 @@ static bool save_sets(struct sets *sets, int count)
             continue;
         const char *ends[] = {set, set + sets->size - sizeof(fd_mask)};
         for (int end = 0; end < 2; end++) {
-            if ((uintptr_t)ends[end] >> PAGE != page && !ns_kernel_can_read(ends[end]))
+            uintptr_t first = (uintptr_t)ends[end] >> PAGE;
+            uintptr_t last = (uintptr_t)(ends[end] + sizeof(fd_mask) - 1) >> PAGE;
+            if ((first != page || last != page) && !ns_kernel_can_read(ends[end]))
                 return false;
-            page = (uintptr_t)ends[end] >> PAGE;
+            page = last;
         }
         memcpy(&sets->saved[i], set, sets->size);
     }
