@@ -12,6 +12,8 @@ enum { FREE, HELD, RELEASED };
 enum { US = 1000, MS = 1000000 };
 /* No delayed ACK leaves sooner: TCP_DELACK_MIN, less a tick. */
 enum { DELAYED_LEAST_MS = 36 };
+/* Milliseconds: how far apart the looks at one of many connections may be. */
+enum { APART_MS = 20 };
 /* A hold must be in two samples from outside: a single one may catch any segment on its way. */
 enum { LOOKS_LEAST = 2 };
 
@@ -311,7 +313,9 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
         judge->stuck_at = look->at;
     if (judge->verdict.looks > 1 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
-        bool counts = judge->stuck != NS_DELAY_PEER || (answered && judge->spoke);
+        /* Between looks that are far apart, several answers may have come. */
+        bool counts = look->at - last->at < (uint64_t)APART_MS * MS &&
+                      (judge->stuck != NS_DELAY_PEER || (answered && judge->spoke));
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
             /* Behind this end's delayed ACK, the peer's bytes may have been held. */

@@ -188,6 +188,12 @@ static bool is_no_slower(const struct ns_verdict *verdict)
     uint64_t alike = verdict->waits[usual] - verdict->held_waits[usual];
     if (held == 0 || alike < FREE_LEAST || alike <= shorter)
         return false;
+    /* The buckets are coarse: a delayed ACK of 44 ms and an answer that takes 60 are in one. */
+    uint64_t slow = verdict->delays[NS_DELAY_PEER];
+    double as_held = (double)verdict->held_waits_ns / (double)held;
+    double as_slow = slow ? (double)verdict->delays_ns[NS_DELAY_PEER] / (double)slow : as_held;
+    if (alike < held && fabs(as_slow - as_held) > as_held / 5)
+        return false;
     if (verdict->calls == 0) /* from outside, such a wait may have an unseen hold */
         return alike * FREE_PART_OUTSIDE >= held;
     /* A server waits for requests, which may come at any time. */
