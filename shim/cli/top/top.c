@@ -30,6 +30,13 @@ struct options {
     pid_t pid;
 };
 
+static volatile sig_atomic_t asked_to_end;
+
+static void note_signal(int number)
+{
+    asked_to_end = number;
+}
+
 static bool read_options(int argc, char **argv, struct options *options)
 {
     const struct ns_target targets[] = {{NS_TOP_ONCE, &options->once, 0, 0},
@@ -73,18 +80,17 @@ static void print_screen(const struct ns_top *top)
 
 static int show(struct ns_top *top, const struct options *options)
 {
-    bool screen = !options->once && ns_output_is_screen(stdout), over = false;
+    bool screen = !options->once && ns_output_is_screen(stdout);
     if (screen) /* a table is one write, so that it does not flicker */
         setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     do {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
         uint64_t end = now + (uint64_t)(options->interval * SECOND);
-        for (; !over && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
+        for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
             int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
             if (error)
                 return ns_watch_say_error("top", options->pid, error);
             ns_child_wait(next < end ? next : end);
-            over = ns_child_take_signals(NULL);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         if (options->json) {
@@ -98,8 +104,20 @@ static int show(struct ns_top *top, const struct options *options)
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
             break;
-    } while (!options->once && !over);
+    } while (!options->once && !asked_to_end);
     return NS_EXIT_YES;
+}
+
+/* They interrupt a write to a pipe that is full. Those that nohup has set to be ignored stay
+ * ignored.
+ */
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = note_signal}, before;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
 }
 
 int ns_top_main(int argc, char **argv)
@@ -108,12 +126,11 @@ int ns_top_main(int argc, char **argv)
     static struct ns_top top;
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (!ns_child_signals("top"))
-        return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
     int error = ns_watch_open(options.pid, &top.watch);
     if (error)
         return ns_watch_say_error("top", options.pid, error);
+    catch_signals();
     int status = show(&top, &options);
     ns_watch_close(top.watch);
     return status;
