@@ -94,10 +94,12 @@ static int ask(unsigned short port)
 /* Print a command, run it, and return the median that the client prints; negative on failure. */
 static double run(const char *verb, unsigned short port)
 {
-    char self[PATH_MAX] = "", command[3 * PATH_MAX], line[64] = "";
+    char self[PATH_MAX] = "", command[256], line[64] = "";
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return -1;
-    snprintf(command, sizeof command, "'%s' %s -- '%s' demo --client %u", self, verb, self, port);
+    setenv("DEMO_SELF", self, 1); /* the path may have any character */
+    snprintf(command, sizeof command, "\"$DEMO_SELF\" %s -- \"$DEMO_SELF\" demo --client %u", verb,
+             port);
     printf("$ nagleshim %s -- nagleshim demo --client %u\n", verb, port);
     fflush(stdout);
     FILE *output = popen(command, "re");
