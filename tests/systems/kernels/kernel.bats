@@ -70,20 +70,3 @@ has_kernel_tls() {
     run ! env MISTAKE=hold LD_PRELOAD="$PROBES/mistakes.so" timeout 20 "$PROBES/life_kernel" kernel-tls
     [[ $output == *'did not arrive'* ]]
 }
-
-@test "with 100 000 sockets a write, a poll and a wait cost as many instructions as with ten, and memory use is limited" {
-    # Programs under valgrind cannot raise the soft limit with which valgrind was started.
-    ulimit -n "$(ulimit -Hn)"
-    tests/bench/run --quick --json "$T/scale.json" \
-        --only 'a write and a poll: *, 1 threads' --only 'each of 1 pending' --only 'each of 100 pending' \
-        --only 'memory: added, 100000'
-    # Prints the figures even if the test passes. The targets are those of the bench.
-    python3 - "$T/scale.json" >&3 <<'END_OF_PROGRAM'
-import json, sys
-
-rows = json.load(open(sys.argv[1]))["rows"]
-for row in rows:
-    print(f"# {row['name']}: {row['measured']:.1f} {row['unit']}")
-assert len(rows) == 7 and not any(row["verdict"] == "over" for row in rows)
-END_OF_PROGRAM
-}
