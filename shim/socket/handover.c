@@ -136,6 +136,9 @@ void ns_handover_passed(int fd)
     NS_DEBUG(fd, "passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
     ns_rewrite_apply(fd, conn, NULL);
+    int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
+    if (nodelay >= 0) /* a child may have set it for the program that it started */
+        NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     leave_alone(fd, conn);
 }
 

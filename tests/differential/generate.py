@@ -329,6 +329,8 @@ class Maker:
     def make_process(self):
         """A child's descriptors are its own, and end with it."""
         case = self.below(12)
+        if case <= 2 and "pass " in self.script:
+            return  # a child's TCP_NODELAY on a socket that was passed cannot be told from the sender's
         if case <= 2:
             self.say("fork <o:exit _exit _exit _Fork> {")
             self.make_block(IN_CHILD, 1 + self.below(5))
