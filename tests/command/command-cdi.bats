@@ -86,7 +86,8 @@ contained() {
             mount -t overlay overlay -o "lowerdir=/etc,upperdir=$T/over/etc,workdir=$T/over/work" /etc || exit 77
         mkdir -p /etc/cdi
         "$NS" cdi --preload-file "$FILE" >/etc/cdi/nagleshim.json 2>/dev/null
-        PODMAN_IGNORE_CGROUPSV1_WARNING=1 podman --root "$T/over/storage" --runroot "$T/over/run" run --rm --cgroups=disabled --network=none --log-driver=none \
+        export PODMAN_IGNORE_CGROUPSV1_WARNING=1
+        podman --root "$T/over/storage" --runroot "$T/over/run" run --rm --cgroups=disabled --network=none --log-driver=none \
             --ulimit nofile=20000:20000 --ulimit nproc=10000:10000 \
             --device "nagleshim.dev/shim=$0" -e LD_PRELOAD=/lib/own.so --rootfs "$T/system" "$@"' "$@"
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
