@@ -27,5 +27,5 @@ setup() {
     run --separate-stderr "$NS" demo --client 65536
     [[ $status -eq 2 && $stderr == *"--client must be a number from 1 to 65535, not '65536'" ]]
     run --separate-stderr "$NS" demo now
-    [[ $status -eq 2 && $stderr == *"'now': nothing may follow"* ]]
+    [[ $status -eq 2 && $stderr == *"unexpected word 'now'"* ]]
 }
