@@ -119,7 +119,9 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
                  "shows that the program waited for the held bytes",
                  verdict->maybe, ns_plural(verdict->maybe),
                  mean_ms(verdict->most_ns, verdict->maybe),
-                 verdict->early * 2 >= verdict->maybe ? "meanwhile" : "long after the release");
+                 verdict->early * 2 >= verdict->maybe
+                     ? "meanwhile"
+                     : "long after the release, or as late without a hold");
     if (verdict->doubt == NS_DOUBT_ANSWERS)
         add_experiment(text, row, "push");
     return text;
