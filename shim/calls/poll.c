@@ -89,14 +89,11 @@ static bool save_sets(struct sets *sets, int count)
         const char *set = (const char *)sets->given[i];
         if (!set)
             continue;
-        const char *ends[] = {set, set + sets->size - sizeof(fd_mask)};
-        for (int end = 0; end < 2; end++) {
-            uintptr_t first = (uintptr_t)ends[end] >> PAGE;
-            uintptr_t last = (uintptr_t)(ends[end] + sizeof(fd_mask) - 1) >> PAGE;
-            if ((first != page || last != page) && !ns_kernel_can_read(ends[end]))
-                return false;
-            page = last;
-        }
+        uintptr_t first = (uintptr_t)set >> PAGE, last = ((uintptr_t)set + sets->size - 1) >> PAGE;
+        if ((first != page && !ns_kernel_can_read(set)) ||
+            (last != first && !ns_kernel_can_read(set + sets->size - sizeof(fd_mask))))
+            return false;
+        page = last;
         memcpy(&sets->saved[i], set, sets->size);
     }
     return true;
