@@ -324,7 +324,7 @@ char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
 
 void ns_program_say_not_found(const char *command, const char *word)
 {
-    if (*word && access(word, F_OK) == 0)
+    if (access(word, F_OK) == 0)
         ns_say(command, "cannot find '%s' in PATH; for the file here write ./%s", word, word);
     else
         ns_say(command, "cannot find '%s' in PATH", word);

@@ -108,9 +108,7 @@ static int show(struct ns_top *top, const struct options *options)
     return NS_EXIT_YES;
 }
 
-/* They interrupt a write to a pipe that is full. Those that nohup has set to be ignored stay
- * ignored.
- */
+/* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
