@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,17 +34,11 @@ static struct results {
     int held, late, wrong;
 } * results;
 
-__attribute__((format(printf, 1, 2))) static void wrong(const char *format, ...)
-{
-    char line[256];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    line[n] = '\n';
-    RAW(write, 1, line, n + 1, 0);
-    results->wrong++;
-}
+#define wrong(...)                                                                                 \
+    do {                                                                                           \
+        RAW_SAY(__VA_ARGS__);                                                                      \
+        results->wrong++;                                                                          \
+    } while (0)
 
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \

@@ -135,7 +135,7 @@ static void look_for_stuck(void)
     for (int i = 0; i < THREADS; i++) {
         uint64_t began = atomic_load(&workers[i].began), now = now_ns();
         if (began && now > began && now - began > UINT64_C(15000000000)) {
-            say("wrong: thread %d is stuck in action %u", i, atomic_load(&workers[i].doing));
+            RAW_SAY("wrong: thread %d is stuck in action %u", i, atomic_load(&workers[i].doing));
             _exit(1);
         }
     }
@@ -239,7 +239,7 @@ int main(void)
     double seconds = setting("STRESS_SECONDS", 3);
     pthread_t watcher;
     int before = open_descriptors();
-    say("seed %llu", (unsigned long long)seed);
+    RAW_SAY("seed %llu", (unsigned long long)seed);
     prepare(seed);
     uint64_t begin = now_ns();
     pthread_create(&watcher, NULL, watch, NULL);

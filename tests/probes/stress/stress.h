@@ -16,7 +16,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,27 +73,16 @@ static int pattern_fd; /* the same as a file */
 static bool judges_holding;
 static _Atomic int wrong_count, late_count;
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    char line[256];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    line[n] = '\n';
-    RAW(write, 1, line, n + 1, 0);
-}
-
 /* Only the first errors are printed. */
 #define WRONG(...)                                                                                 \
     do {                                                                                           \
         if (atomic_fetch_add(&wrong_count, 1) < 20)                                                \
-            say("wrong: " __VA_ARGS__);                                                            \
+            RAW_SAY("wrong: " __VA_ARGS__);                                                        \
     } while (0)
 #define LATE(...)                                                                                  \
     do {                                                                                           \
         if (atomic_fetch_add(&late_count, 1) < 20)                                                 \
-            say("late: " __VA_ARGS__);                                                             \
+            RAW_SAY("late: " __VA_ARGS__);                                                         \
     } while (0)
 
 static uint64_t now_ns(void)
