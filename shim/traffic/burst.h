@@ -11,14 +11,15 @@
 
 struct ns_burst {
     uint16_t writes;    /* in the current burst, modulo 65 536 */
-    uint16_t at;        /* milliseconds: of the second write; while held, of the last write */
+    uint16_t at;        /* milliseconds: of the second write; while held, of the last timed one */
     uint8_t doubt;      /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
     uint8_t longs : 2;  /* long bursts in a row, at most NS_BURST_SURE */
     uint8_t timely : 6; /* long bursts since doubt changed */
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
-    uint8_t single : 1; /* the last burst was one write */
-    uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
+    uint8_t single : 1;  /* the last burst was one write */
+    uint8_t untimed : 3; /* held writes for which the time need not be taken, from now on */
+    uint8_t wait;        /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
 
@@ -30,6 +31,7 @@ enum {
     NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
     NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
     NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
+    NS_BURST_UNTIMED = 7,       /* the most of ns_burst.untimed */
     NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
 };
 
@@ -99,6 +101,16 @@ enum ns_burst_step {
     NS_BURST_LATE,  /* push: what is held has waited for too long */
 };
 
+/* Counts one more write of a burst that the kernel holds, if that needs no time. */
+static inline bool ns_burst_goes_on(struct ns_burst *burst, uint8_t wait)
+{
+    if (!burst->untimed || burst->wait != wait)
+        return false;
+    burst->untimed--;
+    burst->writes++;
+    return true;
+}
+
 /* Counts one more write of a burst that the kernel holds. now: milliseconds. pause: milliseconds
  * after which a held write is late. wait: the thread's waits so far. */
 static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned from, uint16_t now,
@@ -107,6 +119,10 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
     burst->wait = wait;
     burst->writes++;
     bool late = ns_burst_paused(burst, now, pause);
+    /* The time is taken at the 1st, 3rd, 7th, 15th and each 8th held write after that: if a program
+     * waits unseen after each record, it is noticed within the second one. */
+    unsigned after = burst->writes - ns_burst_threshold(burst, from);
+    burst->untimed = (after < NS_BURST_UNTIMED ? after : NS_BURST_UNTIMED) & 7;
     if (__builtin_expect(late, 0)) {
         /* The program may have waited unseen. */
         if (burst->writes <= ns_burst_threshold(burst, from) + NS_BURST_STREAM)
@@ -132,6 +148,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned
     /* This is too slow for a stream: the program waits unseen, or sends a little now and then. */
     bool slow = burst->writes > 2 && ns_burst_paused(burst, now, pause << burst->doubt);
     burst->at = now;
+    burst->untimed = 0;
     if (!slow)
         return NS_BURST_HOLD;
     burst->writes = 1;

@@ -136,7 +136,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         hold(fd, conn, mode);
 }
 
-bool ns_out_goes_on(struct ns_conn *conn)
+bool ns_out_goes_on_timed(struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks) ||
