@@ -13,13 +13,15 @@
  * the program asked. Returns from the calling function. */
 #define PROBE_THEN_WAIT(blocks, PROBE, CALL)                                                       \
     do {                                                                                           \
+        ns_thread.waits++;                                                                         \
+        if (!ns_pending_any())                                                                     \
+            return CALL;                                                                           \
         if (!(blocks)) {                                                                           \
-            ns_thread.waits++;                                                                     \
             int result = CALL;                                                                     \
             ns_after_probe();                                                                      \
             return result;                                                                         \
         }                                                                                          \
-        if (ns_wait_begins()) {                                                                    \
+        if (ns_pending_before_wait()) {                                                            \
             int found = PROBE;                                                                     \
             if (found != 0) {                                                                      \
                 ns_after_probe();                                                                  \

@@ -26,9 +26,10 @@ enum { NS_UNKNOWN_SIZE = 1 };
 bool ns_out_goes_on_timed(struct ns_conn *conn);
 static inline bool ns_out_goes_on(struct ns_conn *conn)
 {
+    if (!NS_GET(conn, held) || !ns_pending_only(conn))
+        return ns_out_goes_on_timed(conn);
     struct ns_burst burst = ns_conn_burst(conn);
-    if (!NS_GET(conn, held) || !ns_pending_only(conn) ||
-        !ns_burst_goes_on(&burst, (uint8_t)ns_thread.waits))
+    if (!ns_burst_goes_on(&burst, (uint8_t)ns_thread.waits))
         return ns_out_goes_on_timed(conn);
     ns_conn_burst_put(conn, burst);
     return true;
