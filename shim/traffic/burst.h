@@ -18,7 +18,8 @@ struct ns_burst {
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
     uint8_t single : 1;  /* the last burst was one write */
-    uint8_t untimed : 3; /* held writes for which the time need not be taken, from now on */
+    uint8_t untimed : 2; /* held writes for which the time need not be taken, from now on */
+    uint8_t since : 2;   /* held writes for which it was not taken since at */
     uint8_t wait;        /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
@@ -31,14 +32,30 @@ enum {
     NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
     NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
     NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
-    NS_BURST_UNTIMED = 7,       /* the most of ns_burst.untimed */
+    NS_BURST_UNTIMED = 3,       /* the most of ns_burst.untimed */
     NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
 };
 
-/* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
+/* Milliseconds since burst->at. now is in milliseconds, modulo 65 536. */
+static inline unsigned ns_burst_age(const struct ns_burst *burst, uint16_t now)
+{
+    return (uint16_t)(now - burst->at);
+}
+
+/* Have limit milliseconds passed since then, and NS_BURST_PAUSE more for each write without the
+ * time? A stall of 40 ms is longer. */
 static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
 {
-    return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
+    return ns_burst_age(burst, now) >= limit + burst->since * NS_BURST_PAUSE &&
+           limit != NS_BURST_NEVER;
+}
+
+/* The time of the last write. */
+static inline void ns_burst_timed(struct ns_burst *burst, uint16_t now)
+{
+    burst->at = now;
+    burst->since = 0;
+    burst->untimed = 0;
 }
 
 /* The write of a burst from which the kernel holds. from: that write by the mode's table. */
@@ -107,6 +124,7 @@ static inline bool ns_burst_goes_on(struct ns_burst *burst, uint8_t wait)
     if (!burst->untimed || burst->wait != wait)
         return false;
     burst->untimed--;
+    burst->since++;
     burst->writes++;
     return true;
 }
@@ -119,17 +137,17 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
     burst->wait = wait;
     burst->writes++;
     bool late = ns_burst_paused(burst, now, pause);
-    /* The time is taken at the 1st, 3rd, 7th, 15th and each 8th held write after that: if a program
-     * waits unseen after each record, it is noticed within the second one. */
-    unsigned after = burst->writes - ns_burst_threshold(burst, from);
-    burst->untimed = (after < NS_BURST_UNTIMED ? after : NS_BURST_UNTIMED) & 7;
     if (__builtin_expect(late, 0)) {
         /* The program may have waited unseen. */
         if (burst->writes <= ns_burst_threshold(burst, from) + NS_BURST_STREAM)
-            ns_burst_doubted(burst, from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
+            ns_burst_doubted(burst, from == 1 && ns_burst_age(burst, now) >= NS_BURST_VERY_LATE);
         burst->writes = 0;
     }
-    burst->at = now;
+    ns_burst_timed(burst, now);
+    /* The time is taken at the 2nd, 4th, 8th and each 4th held write after that: if a program waits
+     * unseen after each record, it is noticed within the second one. */
+    unsigned held = burst->writes - ns_burst_threshold(burst, from);
+    burst->untimed = (held < NS_BURST_UNTIMED ? held : NS_BURST_UNTIMED) & NS_BURST_UNTIMED;
     return late ? NS_BURST_LATE : NS_BURST_GO_ON;
 }
 
@@ -142,13 +160,12 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned
     burst->writes++;
     if (burst->writes < ns_burst_threshold(burst, from)) {
         if (burst->writes == 2)
-            burst->at = now;
+            ns_burst_timed(burst, now);
         return NS_BURST_GO_ON;
     }
     /* This is too slow for a stream: the program waits unseen, or sends a little now and then. */
     bool slow = burst->writes > 2 && ns_burst_paused(burst, now, pause << burst->doubt);
-    burst->at = now;
-    burst->untimed = 0;
+    ns_burst_timed(burst, now);
     if (!slow)
         return NS_BURST_HOLD;
     burst->writes = 1;
@@ -165,7 +182,7 @@ static inline void ns_burst_pushed(struct ns_burst *burst, unsigned from, uint16
                    burst->writes == ns_burst_threshold(burst, from);
     if (late || useless)
         ns_burst_doubted(burst,
-                         late && from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
+                         late && from == 1 && ns_burst_age(burst, now) >= NS_BURST_VERY_LATE);
     ns_burst_ended(burst);
 }
 
