@@ -3,7 +3,6 @@
  * made without waiting, and the ACKs are sent only if there is no data. Never reads ahead, never
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/kernel.h"
 
 #include <limits.h>
 
@@ -18,10 +17,10 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* Before a read of anything but a connection with a rule. It may wait, unless it is a file. */
+/* Before a read of anything but a connection with a rule. */
 static inline void before_other_read(int fd)
 {
-    if (ns_pending_any() && !ns_kernel_is_file(fd))
+    if (ns_pending_any())
         ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 

@@ -2,7 +2,6 @@
 /* The exported writes. Each runs ns_out_begin, makes the call as the application did, and runs
  * ns_out_end. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "conn/kernel.h"
 #include "traffic/push.h"
 
 #include <sys/sendfile.h>
@@ -87,8 +86,7 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
         ns_thread.waits++;
         if (source)
             ns_push(from, source);
-        if (ns_pending_any() && !ns_kernel_is_file(from))
-            ns_flush_unless_ready(from, NULL, POLLIN);
+        ns_flush_unless_ready(from, NULL, POLLIN);
     }
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
     struct ns_write one = ns_out_begin(to, ns_socket_managed(to, false), size, more);

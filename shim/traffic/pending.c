@@ -3,6 +3,7 @@
 #include "traffic/pending.h"
 
 #include "base/real.h"
+#include "conn/kernel.h"
 #include "traffic/push.h"
 
 #include <sys/syscall.h>
@@ -104,7 +105,8 @@ void ns_flush_pending(void)
     if (!begin_change())
         return;
     each(send_one);
-    ns_thread.list++;
+    if (++ns_thread.list == 0) /* 0 means none */
+        ns_thread.list = 1;
     ns_thread.pending = 0;
     end_change();
 }
@@ -143,13 +145,13 @@ void ns_flush_old(void)
 
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
 {
-    if (!ns_pending_any() || !ns_pending_beside(conn))
+    if (!ns_pending_any() || !ns_pending_beside(conn) || (!ns_fd_conn(fd) && ns_kernel_is_file(fd)))
         return;
     struct pollfd one = {.fd = fd, .events = events};
     struct timespec none = {0, 0};
     int saved = errno;
     /* By number: ppoll() is a cancellation point, and some callers (sendfile) are not. */
-    long ready = NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l);
+    long ready = events ? NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l) : 0;
     errno = saved;
     if (ready <= 0)
         ns_flush_pending();

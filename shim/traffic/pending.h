@@ -88,7 +88,8 @@ void ns_flush_pushes(void);
 void ns_flush_old(void);
 
 /* Before a call on fd that waits only while fd is not ready for events (POLLIN or POLLOUT): flush
- * if it is not ready. conn: fd's own work stays. Costs a system call if anything is pending. */
+ * if it is not ready, and no file. events 0: it is not known what makes fd ready. conn: fd's own
+ * work stays. Costs a system call or two if anything is pending. */
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events);
 
 /* Push every held byte of this process, whichever thread holds it: before a fork, an exec and the

@@ -64,7 +64,7 @@ translate() {
         call == "exit" && $1 != first { say("gone") }
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
-        call ~ /^(getpid|getpeername|newfstatat|fstat|mmap)$/ && filtered { say(call) }
+        call ~ /^(getpid|getpeername|newfstatat|fstat|lseek|mmap)$/ && filtered { say(call) }
         call == "fcntl" && !/F_SETFL/ && filtered { say(call) }
         call == "seccomp" || call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
     awk "$program" "$1" "$1"
@@ -522,6 +522,7 @@ $(repeat 3 'fork ack=1 read write')$(repeat 2 'fork read write')"
     does_under "$under" 'connected write*3 hear write*2 wait' \
         'nodelay=1 cork=1 write*3 cork=0 read cork=1 write*2 cork=0 wait'
     does_under "$under" 'connected write big write wait' 'nodelay=1 cork=1 write*3 cork=0 wait'
+    does_under "$under" 'connected write nodelay delay write wait' 'nodelay=1 cork=1 write nodelay=1 nodelay=0 write nodelay=1 cork=0 wait'
     does_under "$under" 'connected write other write wait' \
         'nodelay=1 cork=1 write look other:nodelay=1 cork=0 other:cork=1 other:write look write other:cork=0 wait'
     # A stream that asks for room before each write stays corked.
