@@ -108,6 +108,7 @@ void ns_handover_begins(bool replaced)
 static void leave_alone(int fd, struct ns_conn *conn)
 {
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    ns_push(fd, conn);
     restore_listener(fd, conn);
     if (!listens && NS_GET(conn, kind) != NS_CONN_MANAGED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
@@ -148,7 +149,6 @@ void ns_handover_disable(void)
     if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
-    ns_flush_process();
     ns_fd_each(disable_one, NULL);
     ns_process_disable();
     ns_status_disabled("it installed a seccomp filter");

@@ -22,18 +22,14 @@ enum { APART = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 static void flush_others(int fd, const struct ns_conn *conn, size_t size, int flags)
 {
     const size_t most = conn ? 64 * 1024 : PIPE_BUF;
-    if (flags & MSG_DONTWAIT || (conn ? NS_GET(conn, nonblock) : ns_kernel_is_file(fd)))
-        return;
-    if (size > most && ns_pending_beside(conn))
-        ns_flush_pending();
-    else
-        ns_flush_unless_ready(fd, conn, POLLOUT);
+    if (!(flags & MSG_DONTWAIT) && !(conn && NS_GET(conn, nonblock)))
+        ns_flush_unless_ready(fd, conn, size > most ? 0 : POLLOUT);
 }
 
 void ns_hold_mark(int fd, struct ns_conn *conn)
 {
     NS_PUT(conn, held, 1);
-    atomic_store_explicit(&ns_push_any, true, memory_order_relaxed);
+    atomic_store_explicit(&ns_push_any, true, memory_order_release);
     ns_pending_add(fd, conn);
 }
 
@@ -76,7 +72,8 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn)
 {
     enum { ASK = 64, FULL = 64 };
     struct ns_burst burst = ns_conn_burst(conn);
-    uint8_t full = NS_GET(conn, full), before = full;
+    uint8_t before = NS_GET(conn, full);
+    uint8_t full = NS_GET(conn, held) ? before : 0; /* a push has set TCP_NODELAY again */
     if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits))
         return full;
     uint8_t alone = (uint8_t)(NS_GET(conn, alone) + 1) % ASK;
@@ -86,13 +83,12 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn)
     else if (!alone && ns_kernel_line_is_full(fd) && !NS_GET(conn, app_nodelay) &&
              ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0) == 0)
         full = FULL;
-    if (full > before) {
+    if (full > before)
         NS_PUT(conn, kernel_nodelay, 0);
-        atomic_store_explicit(&ns_push_any, true, memory_order_relaxed);
-    }
     if (full != before) {
         NS_PUT(conn, full, full);
         NS_PUT(conn, held, full != 0); /* otherwise TCP_NODELAY is set again before the write */
+        atomic_store_explicit(&ns_push_any, true, memory_order_release);
     }
     if (!full)
         return false;
@@ -140,11 +136,10 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 __attribute__((noinline)) static bool held_goes_on(struct ns_conn *conn)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    uint16_t now = ns_push_clock();
-    if (!ns_pending_only(conn) || ns_burst_paused(&burst, now, NS_GET(conn, pause)))
-        return false;
     unsigned from = ns_send_modes[NS_GET(conn, send)].from;
-    ns_burst_held(&burst, from, now, NS_BURST_NEVER, (uint8_t)ns_thread.waits);
+    if (!ns_pending_only(conn) || ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
+                                                (uint8_t)ns_thread.waits) == NS_BURST_LATE)
+        return false;
     ns_conn_burst_put(conn, burst);
     return true;
 }

@@ -106,6 +106,8 @@ void ns_push_held(int fd, struct ns_conn *conn)
         return;
     NS_COUNT(pushes);
     end_burst(conn, mode);
+    if (mode->option == TCP_CORK) /* the program may have cleared TCP_NODELAY since */
+        ns_enforce_nodelay(fd, conn);
     int error = set(fd, conn, mode->option, mode->push);
     if (error) {
         ns_push_failed(fd, conn, error);
