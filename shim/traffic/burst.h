@@ -11,16 +11,14 @@
 
 struct ns_burst {
     uint16_t writes;    /* in the current burst, modulo 65 536 */
-    uint16_t at;        /* milliseconds: of the second write; while held, of the last timed one */
+    uint16_t at;        /* milliseconds: of the second write; while held, of the last write */
     uint8_t doubt;      /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
     uint8_t longs : 2;  /* long bursts in a row, at most NS_BURST_SURE */
     uint8_t timely : 6; /* long bursts since doubt changed */
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
-    uint8_t single : 1;  /* the last burst was one write */
-    uint8_t untimed : 2; /* held writes for which the time need not be taken, from now on */
-    uint8_t since : 2;   /* held writes for which it was not taken since at */
-    uint8_t wait;        /* the low bits of ns_thread.waits at the last write */
+    uint8_t single : 1; /* the last burst was one write */
+    uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
 
@@ -32,30 +30,13 @@ enum {
     NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
     NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
     NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
-    NS_BURST_UNTIMED = 3,       /* the most of ns_burst.untimed */
     NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
 };
 
-/* Milliseconds since burst->at. now is in milliseconds, modulo 65 536. */
-static inline unsigned ns_burst_age(const struct ns_burst *burst, uint16_t now)
-{
-    return (uint16_t)(now - burst->at);
-}
-
-/* Have limit milliseconds passed since then, and NS_BURST_PAUSE more for each write without the
- * time? A stall of 40 ms is longer. */
+/* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
 static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
 {
-    return ns_burst_age(burst, now) >= limit + burst->since * NS_BURST_PAUSE &&
-           limit != NS_BURST_NEVER;
-}
-
-/* The time of the last write. */
-static inline void ns_burst_timed(struct ns_burst *burst, uint16_t now)
-{
-    burst->at = now;
-    burst->since = 0;
-    burst->untimed = 0;
+    return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
 }
 
 /* The write of a burst from which the kernel holds. from: that write by the mode's table. */
@@ -118,17 +99,6 @@ enum ns_burst_step {
     NS_BURST_LATE,  /* push: what is held has waited for too long */
 };
 
-/* Counts one more write of a burst that the kernel holds, if that needs no time. */
-static inline bool ns_burst_goes_on(struct ns_burst *burst, uint8_t wait)
-{
-    if (!burst->untimed || burst->wait != wait)
-        return false;
-    burst->untimed--;
-    burst->since++;
-    burst->writes++;
-    return true;
-}
-
 /* Counts one more write of a burst that the kernel holds. now: milliseconds. pause: milliseconds
  * after which a held write is late. wait: the thread's waits so far. */
 static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned from, uint16_t now,
@@ -140,14 +110,10 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
     if (__builtin_expect(late, 0)) {
         /* The program may have waited unseen. */
         if (burst->writes <= ns_burst_threshold(burst, from) + NS_BURST_STREAM)
-            ns_burst_doubted(burst, from == 1 && ns_burst_age(burst, now) >= NS_BURST_VERY_LATE);
+            ns_burst_doubted(burst, from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
         burst->writes = 0;
     }
-    ns_burst_timed(burst, now);
-    /* The time is taken at the 2nd, 4th, 8th and each 4th held write after that: if a program waits
-     * unseen after each record, it is noticed within the second one. */
-    unsigned held = burst->writes - ns_burst_threshold(burst, from);
-    burst->untimed = (held < NS_BURST_UNTIMED ? held : NS_BURST_UNTIMED) & NS_BURST_UNTIMED;
+    burst->at = now;
     return late ? NS_BURST_LATE : NS_BURST_GO_ON;
 }
 
@@ -160,12 +126,12 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned
     burst->writes++;
     if (burst->writes < ns_burst_threshold(burst, from)) {
         if (burst->writes == 2)
-            ns_burst_timed(burst, now);
+            burst->at = now;
         return NS_BURST_GO_ON;
     }
     /* This is too slow for a stream: the program waits unseen, or sends a little now and then. */
     bool slow = burst->writes > 2 && ns_burst_paused(burst, now, pause << burst->doubt);
-    ns_burst_timed(burst, now);
+    burst->at = now;
     if (!slow)
         return NS_BURST_HOLD;
     burst->writes = 1;
@@ -182,7 +148,7 @@ static inline void ns_burst_pushed(struct ns_burst *burst, unsigned from, uint16
                    burst->writes == ns_burst_threshold(burst, from);
     if (late || useless)
         ns_burst_doubted(burst,
-                         late && from == 1 && ns_burst_age(burst, now) >= NS_BURST_VERY_LATE);
+                         late && from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
     ns_burst_ended(burst);
 }
 

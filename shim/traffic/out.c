@@ -132,28 +132,22 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         hold(fd, conn, mode);
 }
 
-/* Out of line, so that the other path saves no registers. */
-__attribute__((noinline)) static bool held_goes_on(struct ns_conn *conn)
+bool ns_out_goes_on(struct ns_conn *conn)
 {
-    struct ns_burst burst = ns_conn_burst(conn);
-    unsigned from = ns_send_modes[NS_GET(conn, send)].from;
-    if (!ns_pending_only(conn) || ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
-                                                (uint8_t)ns_thread.waits) == NS_BURST_LATE)
-        return false;
-    ns_conn_burst_put(conn, burst);
-    return true;
-}
-
-bool ns_out_goes_on_timed(struct ns_conn *conn)
-{
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks) ||
         !NS_GET(conn, in_flight) || ns_ack_is_carried(ns_conn_ack(conn)))
         return false;
-    if (NS_GET(conn, held))
-        return held_goes_on(conn);
-    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
-    return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
-           (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
+    if (!NS_GET(conn, held))
+        return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
+               (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
+    struct ns_burst burst = ns_conn_burst(conn);
+    if (!ns_pending_only(conn) ||
+        ns_burst_held(&burst, mode->from, ns_push_clock(), NS_GET(conn, pause),
+                      (uint8_t)ns_thread.waits) == NS_BURST_LATE)
+        return false;
+    ns_conn_burst_put(conn, burst);
+    return true;
 }
 
 /* Before a write of a connection that the application does not cork. */

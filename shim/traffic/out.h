@@ -20,20 +20,10 @@ struct ns_write {
 enum { NS_UNKNOWN_SIZE = 1 };
 
 /* Does a write with flags 0 only change counts, because the kernel holds its burst or no write of
- * conn is ever held? Then it is counted here, and ns_out_begin and ns_out_end are not needed. Two
- * shortcuts: after a system call each cache line costs time, and the clock three or four of them.
+ * conn is ever held? Then it is counted here, and ns_out_begin and ns_out_end are not needed. A
+ * shortcut: without it 15 writes with auto-cork take 1.10 times as long as with TCP_CORK by hand.
  */
-bool ns_out_goes_on_timed(struct ns_conn *conn);
-static inline bool ns_out_goes_on(struct ns_conn *conn)
-{
-    if (!NS_GET(conn, held) || !ns_pending_only(conn))
-        return ns_out_goes_on_timed(conn);
-    struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_burst_goes_on(&burst, (uint8_t)ns_thread.waits))
-        return ns_out_goes_on_timed(conn);
-    ns_conn_burst_put(conn, burst);
-    return true;
-}
+bool ns_out_goes_on(struct ns_conn *conn);
 
 /* Before a write of size bytes with send's flags. conn: NULL if no rule applies to fd. Flushes what
  * is pending on other connections if the write may block. */

@@ -220,7 +220,7 @@ does_under() {
 @test "a burst ends at a pause, and if its end was sent late, the next burst is joined later" {
     does 'connected write*3 pause write*5' 'write nodelay=1 write*2 pause write*3 nodelay=0 write*2'
     # The end of a burst was unsent while the library saw no call: later bursts are joined later.
-    does 'connected write*5 pause write*5' 'write nodelay=1 write*2 nodelay=0 write*2 pause write nodelay=1 write*4'
+    does 'connected write*5 pause write*5' 'write nodelay=1 write*2 nodelay=0 write*2 pause nodelay=1 write*5'
     does 'connected write*4 pause wait write*7 wait' \
         'write nodelay=1 write*2 nodelay=0 write pause nodelay=1 wait write*7 wait'
 }

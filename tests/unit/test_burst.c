@@ -22,8 +22,6 @@ struct talk {
 static char one_write(struct talk *talk)
 {
     enum ns_burst_step step;
-    if (talk->held && ns_burst_goes_on(&talk->burst, talk->wait))
-        return 'j';
     if (talk->held) {
         step = ns_burst_held(&talk->burst, talk->from, talk->now, talk->pause, talk->wait);
         talk->held = step != NS_BURST_LATE;
@@ -91,7 +89,7 @@ CHECK(check_adaptive)
     expect("w1w1w1w1w1w.", "n1n1n1n1n1n.", "a few writes with pauses are no stream");
     expect("wwww.wwww.wwww1.wwww.wwwwwwwww.", "nnnJ.nnnJ.Jjjj1.nnnn.nnnnnnnJj.",
            "after a late end, bursts are joined later");
-    expect("wwwww4www", "nnnJj4jLn", "an unseen pause ends a burst");
+    expect("wwwww4www", "nnnJj4Lnn", "an unseen pause ends a burst");
     expect("ww,ww,w,w,w.wwww.", "nn,nJ,j,j,j.nnnJ.", "a stream may be slow");
     expect("wwww.wwww.3w.wwww.", "nnnJ.nnnJ.3J.nnnJ.",
            "also if it was joined from its first write");
@@ -177,16 +175,9 @@ CHECK(check_cork)
 {
     struct talk cork = TALK(1, 5), flush = TALK(2, NS_BURST_NEVER);
     expect_of(cork, "w.www.w.", "J.Jjj.J.", "auto-cork holds every write");
-    expect_of(cork, "ww2ww.ww.www.", "Jj2jL.nJ.nJj.", "after a late burst from the second on");
-    expect_of(cork, "ww9,5ww.wwwwwwwwwwww.", "Jj9,5jL.nnnnnnnnnnnn.",
+    expect_of(cork, "ww,ww.ww.www.", "Jj,Ln.nJ.nJj.", "after a late burst from the second on");
+    expect_of(cork, "ww9,5ww.wwwwwwwwwwww.", "Jj9,5Ln.nnnnnnnnnnnn.",
               "and after a very late one no more");
     expect_of(flush, "w.ww.www.w9ww.", "n.nJ.nJj.n9Jj.",
               "flush-before-read pushes from the second write on, and never doubts");
-    for (size_t size = 1; size <= 24; size++) {
-        char script[64] = "", seen[64];
-        memset(script, 'w', 2 * size + 1);
-        script[size] = '4';
-        say(&(struct talk)TALK(1, 5), script, seen);
-        OK(strchr(seen, 'L'), "records of %zu: an unseen wait shows within the second", size);
-    }
 }
