@@ -114,3 +114,12 @@ as_few_segments() {
     as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'room w60 %.0s' {1..3000}) r1" 5 1.1
     as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'selectroom w60 %.0s' {1..3000}) r1" 5 1.1
 }
+
+@test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
+    ns_start server "$python" tests/probes/turns.py server 0 60 4 : r1 w1
+    ns_port server
+    [[ $(NAGLESHIM_LOG=info LD_PRELOAD="$LIBRARY" "$python" 2>&1 3>&- -c "import socket, time
+for turn in range(240):
+    s = socket.create_connection(('127.0.0.1', $port)) if turn % 60 == 0 else s
+    s.sendall(b'x'), s.recv(1), time.sleep(0.0002), turn % 60 == 59 and s.close()") == *' ACKs '[0-9][0-9],* ]] # not 112
+}
