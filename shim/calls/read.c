@@ -47,7 +47,7 @@ static inline void before_other_read(int fd)
 /* Out of line, so that the path of other descriptors stays short. */
 __attribute__((noinline)) static ssize_t read_managed(int fd, void *data, size_t size)
 {
-    if (size - 1 >= SSIZE_MAX) /* read treats these sizes in another way than recv */
+    if (size - 1 >= 0x7ffff000) /* MAX_RW_COUNT: read treats these sizes in another way than recv */
         return NS_REAL(read)(fd, data, size);
     struct ns_conn *conn = ns_socket_managed(fd, false);
     return PROBE_THEN_READ(fd, conn, 0, NS_REAL(recv)(fd, data, size, MSG_DONTWAIT),

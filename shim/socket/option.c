@@ -6,6 +6,7 @@
 
 #include "base/real.h"
 #include "conn/delack.h"
+#include "conn/kernel.h"
 #include "socket/socket.h"
 #include "socket/rewrite.h"
 #include "traffic/out.h"
@@ -104,7 +105,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
     int given = 1, result = 1;
     /* The kernel reads the length as an int and refuses a negative one. */
     bool readable = value && len >= sizeof given && len <= INT_MAX;
-    if (readable && ns_rewrite_has(level, option)) {
+    if (readable && ns_rewrite_has(level, option) && ns_kernel_can_read(value)) {
         memcpy(&given, value, sizeof given);
         result = ns_rewrite_set(fd, conn, level, option, given);
     }

@@ -71,23 +71,23 @@ END
     done < <(tests/modes)
 }
 
-@test "a wait with a bad pointer fails with EFAULT, although something is pending" {
+@test "a call with a bad pointer fails with EFAULT, although something is pending or the option is rewritten" {
     cat >"$T/bad.py" <<'END'
 import ctypes, errno, socket
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 bad = ctypes.c_void_p(libc.mmap(None, 4096, 0, 0x22, -1, 0))  # a page without access
 soon, also = (ctypes.c_long * 2)(0, 1000000), (ctypes.c_long * 2)(0, 1000)
-listener = socket.create_server(("127.0.0.1", 0))
-near = socket.create_connection(listener.getsockname())
+near = socket.create_connection((listener := socket.create_server(("127.0.0.1", 0))).getsockname())
 most = near.fileno() + 1
-for call, *arguments in ((libc.poll, bad, 1, 1), (libc.ppoll, bad, 1, soon, None),
+for call, *arguments in ((libc.setsockopt, most - 1, 1, socket.SO_SNDBUF, bad, 4), (libc.poll, bad, 1, 1), (libc.ppoll, bad, 1, soon, None),
                          (libc.select, most, bad, None, None, also), (libc.pselect, most, None, bad, None, soon, None)):
     for _ in range(6):
         near.send(b"piece")
     assert (call(*arguments), ctypes.get_errno()) == (-1, errno.EFAULT), arguments
 END
     python3 "$T/bad.py"
-    NAGLESHIM_LOG=info LD_PRELOAD=$LIBRARY python3 "$T/bad.py" 2>"$T/log"
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"sockopt": {"SO_SNDBUF": "ignore"}}]}' NAGLESHIM_LOG=info \
+        LD_PRELOAD=$LIBRARY python3 "$T/bad.py" 2>"$T/log"
     grep -q ' pushes [1-9]' "$T/log"
 }
