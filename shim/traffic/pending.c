@@ -9,7 +9,8 @@
 #include <sys/syscall.h>
 
 _Thread_local struct ns_thread ns_thread;
-_Static_assert(sizeof(struct ns_thread) <= 256, "static TLS is scarce in processes that dlopen us");
+_Static_assert(sizeof(struct ns_thread) <= 1024,
+               "static TLS is scarce in processes that dlopen us");
 
 static _Atomic uint32_t threads;
 
@@ -50,34 +51,18 @@ static void send_one(int fd, struct ns_conn *conn)
         ns_acknowledge(fd, conn);
 }
 
-void ns_pending_list(int fd, struct ns_conn *conn)
-{
-    if (!ns_thread.id)
-        ns_thread_begin();
-    if (ns_thread.pending == NS_PENDING_MOST)
-        ns_flush_pending();
-    if (ns_thread.pending == NS_PENDING_MOST || !begin_change()) {
-        send_one(fd, conn);
-        return;
-    }
-    ns_thread.fds[ns_thread.pending++] = fd;
-    NS_PUT(conn, listed, ns_thread.list);
-    end_change();
-    /* The number may name another connection by now: see ns_fd_set. */
-    if (__builtin_expect(!ns_fd_names(fd, conn), 0))
-        NS_PUT(conn, listed, 0);
-}
-
-bool ns_pending_beside(const struct ns_conn *conn)
+/* Drops entries that are done until one is pending on another connection than conn. all: goes on
+ * then. Returns whether one was. */
+static bool drop_done(const struct ns_conn *conn, bool all)
 {
     if (!begin_change())
         return false;
     unsigned at = ns_thread.pending;
     bool found = false;
-    while (at-- > 0 && !found) {
+    while (at-- > 0 && (all || !found)) {
         struct ns_conn *other = ns_fd_conn(ns_thread.fds[at]);
         if (other && ns_conn_is_pending(other)) {
-            found = other != conn;
+            found |= other != conn;
             continue;
         }
         if (other)
@@ -86,6 +71,38 @@ bool ns_pending_beside(const struct ns_conn *conn)
     }
     end_change();
     return found;
+}
+
+bool ns_pending_beside(const struct ns_conn *conn)
+{
+    return drop_done(conn, false);
+}
+
+bool ns_pending_is_full(void)
+{
+    if (ns_thread.pending == NS_PENDING_MOST)
+        drop_done(NULL, true);
+    return ns_thread.pending == NS_PENDING_MOST;
+}
+
+void ns_pending_list(int fd, struct ns_conn *conn)
+{
+    if (!ns_thread.id)
+        ns_thread_begin();
+    if (ns_pending_is_full() || !begin_change()) {
+        send_one(fd, conn);
+        return;
+    }
+    if (!ns_thread.pending) {
+        ns_thread.ready = 0;
+        ns_thread.corked = false;
+    }
+    ns_thread.fds[ns_thread.pending++] = fd;
+    NS_PUT(conn, listed, ns_thread.list);
+    end_change();
+    /* The number may name another connection by now: see ns_fd_set. */
+    if (__builtin_expect(!ns_fd_names(fd, conn), 0))
+        NS_PUT(conn, listed, 0);
 }
 
 /* Calls send for each entry. */
@@ -143,18 +160,36 @@ void ns_flush_old(void)
     each(send_if_old);
 }
 
-void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
+/* Is fd ready for events, or a file, so that a call does not wait? */
+static bool is_ready(int fd, short events)
 {
-    if (!ns_pending_any() || !ns_pending_beside(conn) || (!ns_fd_conn(fd) && ns_kernel_is_file(fd)))
-        return;
+    if (!ns_fd_conn(fd) && ns_kernel_is_file(fd))
+        return true;
     struct pollfd one = {.fd = fd, .events = events};
     struct timespec none = {0, 0};
     int saved = errno;
     /* By number: ppoll() is a cancellation point, and some callers (sendfile) are not. */
     long ready = events ? NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l) : 0;
     errno = saved;
-    if (ready <= 0)
+    return ready > 0;
+}
+
+void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
+{
+    if (!ns_pending_any())
+        return;
+    if (ns_thread.ready >= NS_PENDING_READY) {
+        ns_thread.ready = (uint8_t)((ns_thread.ready + 1) % (2 * NS_PENDING_READY));
+        if (ns_thread.ready && events && !ns_thread.corked)
+            return;
+        ns_thread.ready = NS_PENDING_READY;
+    }
+    if (!ns_pending_beside(conn))
+        return;
+    if (!is_ready(fd, events))
         ns_flush_pending();
+    else if (ns_thread.ready < NS_PENDING_READY)
+        ns_thread.ready++;
 }
 
 static void push_any(int fd, struct ns_conn *conn, void *context)

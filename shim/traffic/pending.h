@@ -19,8 +19,9 @@
 #include "traffic/state.h"
 
 enum {
-    NS_PENDING_MOST = 56, /* entries of the list; a full list is sent */
+    NS_PENDING_MOST = 248, /* entries of the list; what finds it full is not held, but sent */
     NS_PENDING_WAITS = 2,
+    NS_PENDING_READY = 16,
 };
 
 struct ns_thread {
@@ -33,6 +34,8 @@ struct ns_thread {
      * sends its own work at once. A handler may jump out and leave it behind: it counts the times
      * that it was found. */
     uint8_t busy;
+    uint8_t ready; /* calls in a row that would not have waited: see ns_flush_unless_ready */
+    bool corked;   /* a burst of the list may be corked */
     /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
      * library's definition of that function makes the call by number, too, it is passed through.
      * If a signal handler jumps out, this stays set, and the thread's calls of this kind that are
@@ -77,6 +80,9 @@ bool ns_pending_before_wait(void);
 /* Is anything pending on another connection than conn? Drops entries that are done. */
 bool ns_pending_beside(const struct ns_conn *conn);
 
+/* Is there no room for one more connection? Drops entries that are done. */
+bool ns_pending_is_full(void);
+
 /* Push what the kernel holds for this thread and send every pending ACK. Called before anything
  * that may block. */
 void ns_flush_pending(void);
@@ -89,7 +95,10 @@ void ns_flush_old(void);
 
 /* Before a call on fd that waits only while fd is not ready for events (POLLIN or POLLOUT): flush
  * if it is not ready, and no file. events 0: it is not known what makes fd ready. conn: fd's own
- * work stays. Costs a system call or two if anything is pending. */
+ * work stays. Costs a system call or two if anything is pending. A program that copies from a file
+ * or to many peers never waits: after NS_PENDING_READY calls that would not have waited, only one
+ * in as many is asked about. Where it waits after all, Nagle's algorithm has the rest, as without
+ * the library. */
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events);
 
 /* Push every held byte of this process, whichever thread holds it: before a fork, an exec and the
