@@ -54,20 +54,17 @@ static struct ns_verdict stalls(void)
         .shortest_ns = 40ull * MS,
         .longest_ns = 48ull * MS,
         .rtt_us = 20000,
-        .proof = {.begin = MS, .end = 45ull * MS, .look = {.unsent = 1, .unacked = 2}},
-    };
+        .proof = {.begin = MS, .end = 45ull * MS, .look = {.unsent = 1, .unacked = 2}}};
 }
 
 /* Ten answers that this end's delayed ACK delayed for 44 ms. */
 static struct ns_verdict receives(void)
 {
-    return (struct ns_verdict){
-        .grade = NS_GRADE_LIKELY,
-        .requests = 10,
-        .segments = 10,
-        .receiving = 10,
-        .receiving_ns = 440ull * MS,
-    };
+    return (struct ns_verdict){.grade = NS_GRADE_LIKELY,
+                               .requests = 10,
+                               .segments = 10,
+                               .receiving = 10,
+                               .receiving_ns = 440ull * MS};
 }
 
 static void add(struct ns_row_process *whose, enum ns_role role, const struct ns_verdict *verdict)
