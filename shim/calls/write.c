@@ -11,11 +11,10 @@
  * Such writes are a jump to libc and save no registers. */
 static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
 {
-    if (ns_pending_any())
+    if (conn == NS_FD_UNKNOWN ? sockets_only || ns_socket_may_be_inherited(fd)
+                              : ns_fd_is_conn(conn) && ns_conn_is_tracked(conn))
         return false;
-    if (conn == NS_FD_UNKNOWN)
-        return !sockets_only && !ns_socket_may_be_inherited(fd);
-    return !ns_fd_is_conn(conn) || !ns_conn_is_tracked(conn);
+    return !ns_pending_any() || ns_pending_skips();
 }
 
 /* Descriptors may be in messages to sockets of another kind. */

@@ -176,20 +176,13 @@ static bool is_ready(int fd, short events)
 
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
 {
-    if (!ns_pending_any())
-        return;
-    if (ns_thread.ready >= NS_PENDING_READY) {
-        ns_thread.ready = (uint8_t)((ns_thread.ready + 1) % (2 * NS_PENDING_READY));
-        if (ns_thread.ready && events && !ns_thread.corked)
-            return;
-        ns_thread.ready = NS_PENDING_READY;
-    }
-    if (!ns_pending_beside(conn))
+    if (!ns_pending_any() || ns_pending_skips() || !ns_pending_beside(conn))
         return;
     if (!is_ready(fd, events))
         ns_flush_pending();
-    else if (ns_thread.ready < NS_PENDING_READY)
-        ns_thread.ready++;
+    else
+        ns_thread.ready =
+            ns_thread.ready < NS_PENDING_READY ? ns_thread.ready + 1 : NS_PENDING_READY;
 }
 
 static void push_any(int fd, struct ns_conn *conn, void *context)

@@ -93,12 +93,22 @@ void ns_flush_pushes(void);
 /* After a wait that has not blocked: send what has been pending for NS_PENDING_WAITS waits. */
 void ns_flush_old(void);
 
+/* Is the next call on another descriptor not asked about? A program that copies from a file or to
+ * many peers never waits: after NS_PENDING_READY calls that would not have waited, one in as many
+ * is asked about. Where it waits after all, Nagle's algorithm has the rest, as without the library.
+ */
+static inline bool ns_pending_skips(void)
+{
+    if (ns_thread.ready < NS_PENDING_READY || ns_thread.ready == 2 * NS_PENDING_READY - 1 ||
+        ns_thread.corked)
+        return false;
+    ns_thread.ready++;
+    return true;
+}
+
 /* Before a call on fd that waits only while fd is not ready for events (POLLIN or POLLOUT): flush
- * if it is not ready, and no file. events 0: it is not known what makes fd ready. conn: fd's own
- * work stays. Costs a system call or two if anything is pending. A program that copies from a file
- * or to many peers never waits: after NS_PENDING_READY calls that would not have waited, only one
- * in as many is asked about. Where it waits after all, Nagle's algorithm has the rest, as without
- * the library. */
+ * if it is not ready, and no file, unless ns_pending_skips. events 0: it is not known what makes fd
+ * ready. conn: fd's own work stays. Costs a system call or two if anything is pending. */
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events);
 
 /* Push every held byte of this process, whichever thread holds it: before a fork, an exec and the
