@@ -4,8 +4,6 @@
  * keeps a byte. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 
-#include <limits.h>
-
 /* After a read without waiting. Returns true if there was no data. Then errno is saved again, and
  * the caller makes the read as the program asked. */
 static bool found_nothing(ssize_t result, int saved)

@@ -21,7 +21,7 @@
 enum {
     NS_PENDING_MOST = 248, /* entries of the list; what finds it full is not held, but sent */
     NS_PENDING_WAITS = 2,
-    NS_PENDING_READY = 16,
+    NS_PENDING_READY = 16, /* see ns_pending_skips */
 };
 
 struct ns_thread {

@@ -287,8 +287,9 @@ does_under() {
     does 'connected hear write hear file*3 wait' 'read write read bound look*2 ack=2 wait'
     does 'connected hear write hear empty-pipe' 'read write read bound look ack=2 pipe'
     # A program that copies is asked about seldom, once it has not waited 16 times.
-    does "connected write*5 $(repeat 40 'pipe write')" "write nodelay=1 write*2 nodelay=0 write*2 $(repeat 16 'look pipe write'
-    )$(repeat 15 'pipe write')look $(repeat 9 'pipe write')"
+    local copied
+    copied="$(repeat 16 'look pipe write')$(repeat 15 'pipe write')look $(repeat 9 'pipe write')"
+    does "connected write*5 $(repeat 40 'pipe write')" "write nodelay=1 write*2 nodelay=0 write*2 $copied"
     does 'connected hear write get try*2' 'read write read bound nothing*2 ack=2'
     does 'connected hear write get count*2' 'read write read bound ack=2'
 }

@@ -146,9 +146,7 @@ CHECK(check_busy_peer)
         for (int i = 0; i < NS_WEIGH_BLOCK; i++) {
             struct ns_weigh_answer answer = {.at = (uint64_t)(112 + 12 * i) * TICK + 100 * US,
                                              .length = 12 * TICK - 50 * US,
-                                             .since = half    ? MS / 2
-                                                      : i % 2 ? TICK
-                                                              : 0};
+                                             .since = half ? MS / 2 : (uint64_t)(i % 2) * TICK};
             ns_weigh_answer(&weigh, &answer, TICK);
         }
         OK(ns_weigh_doubts(&weigh, TICK, MS) == !half,
