@@ -31,7 +31,7 @@ static void process_facts(struct ns_process *process, char *exe, int argc, char 
     exe[ns_path_length(exe)] = 0;
     process->exe = n > 0 ? exe : NULL;
     process->execfn = (const char *)getauxval(AT_EXECFN);
-    bool passed = ns_real_optional("gnu_get_libc_version") != NULL;
+    bool passed = ns_real_has(NS_CALL_gnu_get_libc_version);
     process->argv0 = passed && argc > 0 ? argv[0] : program_invocation_name;
     process->args = passed && argc > 0 ? argv + 1 : NULL;
 }

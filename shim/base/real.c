@@ -40,12 +40,14 @@ static void (*const missing[])(void) = {
 /* One string instead of pointers: each pointer would be a relocation at every process start. */
 const char ns_real_names[] =
 #define NS_CALL(result, name, parameters, failure) #name "\0"
+#define NS_UNEXPORTED NS_CALL
 #include "base/calls.def"
 #undef NS_CALL
     ;
 
 static const unsigned char missing_of[NS_CALL_COUNT] = {
 #define NS_CALL(result, name, parameters, failure) failure,
+#define NS_UNEXPORTED NS_CALL
 #include "base/calls.def"
 #undef NS_CALL
 };
@@ -62,52 +64,39 @@ _Static_assert((int)NS_CALL_COUNT <= NS_SYMBOL_MOST, "found in one pass");
 _Static_assert(sizeof(struct ns_real) == NS_CALL_COUNT * sizeof(void *), "one pointer per row");
 typedef void *__attribute__((may_alias)) any_pointer;
 
-/* The functions for ns_real_optional. Looked up at start-up: after a fork a thread that the child
- * does not have may hold the loader's lock. */
-#define EACH_OPTIONAL(_)                                                                           \
-    _(gnu_get_libc_version)                                                                        \
-    _(pthread_key_create)                                                                          \
-    _(pthread_setspecific)                                                                         \
-    _(sem_getvalue)
-#define NAME(name) #name "\0"
-#define ONE(name) +1
-static const char optional_names[] = EACH_OPTIONAL(NAME);
-enum { OPTIONAL_COUNT = EACH_OPTIONAL(ONE) };
-static void *optional[OPTIONAL_COUNT];
-
-static bool is_old_glibc(void)
+static bool is_old_glibc(void *get_version)
 {
     const char *(*version)(void);
-    void *found = ns_real_optional("gnu_get_libc_version");
-    memcpy(&version, &found, sizeof version);
-    return found && strverscmp(version(), "2.34") < 0;
+    memcpy(&version, &get_version, sizeof version);
+    return version && strverscmp(version(), "2.34") < 0;
 }
 
 /* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, which a program may
  * load late, for example with a plugin. */
-static bool may_come(const char *name)
+static bool may_come(enum ns_call_id id, void *get_version)
 {
     static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dl"};
+    const char *name = ns_real_names;
+    for (unsigned i = 0; i < id; i++)
+        name += strlen(name) + 1;
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
         if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
-            return is_old_glibc();
+            return is_old_glibc(get_version);
     return false;
 }
 
 void ns_real_load_all(void)
 {
-    const char *name = ns_real_names;
     void *found[NS_CALL_COUNT] = {NULL};
-    ns_symbol_find(NS_SYMBOL_FIRST, optional_names, OPTIONAL_COUNT, optional);
     ns_symbol_find(NS_SYMBOL_NEXT, ns_real_names, NS_CALL_COUNT, found);
     /* If the library was loaded with dlopen, it is the last object, and the calls are in earlier
      * ones. */
     if (!found[NS_CALL_write])
         ns_symbol_find(NS_SYMBOL_FIRST, ns_real_names, NS_CALL_COUNT, found);
-    for (unsigned id = 0; id < NS_CALL_COUNT; id++, name += strlen(name) + 1) {
+    for (enum ns_call_id id = 0; id < NS_CALL_COUNT; id++) {
         void *call = found[id];
-        if (!call && !may_come(name))
-            call = stand_in((enum ns_call_id)id);
+        if (!call && !may_come(id, found[NS_CALL_gnu_get_libc_version]))
+            call = stand_in(id);
         __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
     }
 }
@@ -124,16 +113,4 @@ int ns_real_has(enum ns_call_id id)
 {
     void *call = ((any_pointer *)&ns_real)[id];
     return call && call != stand_in(id);
-}
-
-void *ns_real_optional(const char *name)
-{
-    const char *known = optional_names;
-    void *found = NULL;
-    for (unsigned i = 0; i < OPTIONAL_COUNT; i++, known += strlen(known) + 1)
-        if (optional[i] && strcmp(known, name) == 0)
-            return optional[i];
-    /* A plugin may have loaded libpthread since the start. */
-    ns_symbol_find(NS_SYMBOL_FIRST, name, 1, &found);
-    return found;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The next definition of every interposed call, which the application would call without the
+/* The next definition of every call of calls.def, which the application would call without the
  * library. The library makes its own calls through this table, since by name they would be the
  * exported functions. Exception: the search for a policy (policy/find.c), which the command uses,
  * too. It runs before the descriptor table is open, when the exported functions pass everything
@@ -29,6 +29,7 @@
 
 enum ns_call_id {
 #define NS_CALL(result, name, parameters, failure) NS_CALL_##name,
+#define NS_UNEXPORTED NS_CALL
 #include "base/calls.def"
 #undef NS_CALL
     NS_CALL_COUNT
@@ -36,6 +37,7 @@ enum ns_call_id {
 
 struct ns_real {
 #define NS_CALL(result, name, parameters, failure) result(*name) parameters;
+#define NS_UNEXPORTED NS_CALL
 #include "base/calls.def"
 #undef NS_CALL
 };
@@ -68,9 +70,5 @@ void ns_real_load_all(void);
 
 /* Does the libc have this call? After ns_real_load_all. */
 int ns_real_has(enum ns_call_id id);
-
-/* A function that is not interposed and that old libcs have in libpthread; NULL if the process has
- * not loaded it. */
-void *ns_real_optional(const char *name);
 
 #endif

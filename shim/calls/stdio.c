@@ -16,7 +16,7 @@ void ns_stdio_start(void)
 void ns_stdio_reads(int fd)
 {
     if (ns_socket_managed(fd, false) &&
-        ns_real_optional("gnu_get_libc_version")) /* otherwise it is another struct FILE */
+        ns_real_has(NS_CALL_gnu_get_libc_version)) /* otherwise it is another struct FILE */
         atomic_store(&passes, false);
 }
 

@@ -13,18 +13,11 @@
 #include "base/calls.def"
 #undef NS_CALL
 
-/* A wait for a free semaphore does not wait. sem_getvalue is looked up, since it is in libpthread
- * in old libcs. */
+/* A wait for a free semaphore does not wait. */
 static void before_sem(sem_t *semaphore)
 {
-    static int (*_Atomic get_value)(sem_t *, int *);
-    int (*known)(sem_t *, int *) = atomic_load_explicit(&get_value, memory_order_relaxed);
     int value = 0;
-    if (!known) {
-        *(void **)&known = ns_real_optional("sem_getvalue");
-        atomic_store_explicit(&get_value, known, memory_order_relaxed);
-    }
-    if (known && known(semaphore, &value) == 0 && value > 0)
+    if (NS_REAL(sem_getvalue)(semaphore, &value) == 0 && value > 0)
         ns_after_probe();
     else
         ns_flush_pending();
