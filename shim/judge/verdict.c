@@ -13,6 +13,8 @@ enum { US = 1000, MS = 1000000 };
 enum { CHANCE = 8 };
 /* By chance an answer may leave when the held bytes come: most of at least so many must. */
 enum { ANSWERS_LEAST = 6 };
+/* On a way with a shorter round trip no answer is slow: the peer was slow, or worked meanwhile. */
+enum { SLOW_WAY_US = 1000 };
 /* Arrivals within the tick; fewer say nothing. Measured at 250 ticks a second, their concentration
  * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
  * arrival, softirqs and the program take no longer than this. */
@@ -303,9 +305,10 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
 {
     /* Stalls that were doubted although their answers were prompt follow another clock. */
-    if (verdict->grade == NS_GRADE_PROVEN || verdict->early > 0 || verdict->maybe == 0 ||
-        verdict->slow * 4 < verdict->maybe || other->answers < ANSWERS_LEAST ||
-        other->answers * 2 < verdict->maybe || other->prompt * 4 < other->answers * 3)
+    if (verdict->rtt_us < SLOW_WAY_US || verdict->grade == NS_GRADE_PROVEN || verdict->early > 0 ||
+        verdict->maybe == 0 || verdict->slow * 4 < verdict->maybe ||
+        other->answers < ANSWERS_LEAST || other->answers * 2 < verdict->maybe ||
+        other->prompt * 4 < other->answers * 3)
         return;
     verdict->stalls += verdict->maybe;
     verdict->maybe = 0;

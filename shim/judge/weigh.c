@@ -9,9 +9,10 @@ enum { LEAST = 4 };
 /* Answers that follow a release come within a sixteenth of a tick. Measured with a tick of 4 ms:
  * 0.05 to 0.15 ms; for a peer that takes 44 ms at least 0.55 ms. */
 enum { NARROW = 16 };
-/* From outside: only answers whose place is known to three quarters of a tick count. If there are
- * at least PLACED_LEAST of them, FULL percent at one place are evidence for the release. Answers at
- * random times have two thirds at the fullest place, as samples are half a tick apart. */
+/* From outside: only answers whose place is known to three quarters of a tick count. FULL percent
+ * at one place are evidence for the release: answers at random times have two thirds at the fullest
+ * place, as samples are half a tick apart. At least PLACED_LEAST are so much evidence that the
+ * answers may come later. */
 enum { PLACED_LEAST = 16, FULL = 90 };
 /* If a quarter of the answers is somewhat too late to be certain, the others may be the early part
  * of the same distribution. */
@@ -101,14 +102,14 @@ static bool lags(const struct ns_weigh *weigh, double most_ns, double tick_ns)
         return false;
     if (weigh->slow * SLOW > weigh->lags)
         return true;
-    if (weigh->placed < PLACED_LEAST)
-        return weigh->lag_ns / weigh->lags > most_ns;
     for (uint32_t i = 0; i < NS_WEIGH_PLACES; i++) {
         if (weigh->places[i] > fullest)
             fullest = weigh->places[i];
     }
-    return fullest * 100 < weigh->placed * FULL ||
-           weigh->lag_ns / weigh->lags > most_ns + tick_ns / 2;
+    if (weigh->placed >= LEAST && fullest * 100 < weigh->placed * FULL)
+        return true;
+    return weigh->lag_ns / weigh->lags >
+           (weigh->placed < PLACED_LEAST ? most_ns : most_ns + tick_ns / 2);
 }
 
 bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns)

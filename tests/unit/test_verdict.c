@@ -414,18 +414,21 @@ CHECK(check_confirm)
 {
     static const struct {
         uint64_t stalls, slow, answers, prompt;
+        uint32_t rtt_us;
         bool certain;
         const char *what;
     } rows[] = {
-        {0, 9, 10, 9, true, "answers that leave when the held bytes come prove the stalls"},
-        {0, 9, 10, 7, false, "answers that follow the first bytes prove nothing"},
-        {0, 9, 4, 4, false, "nor do few answers"},
-        {0, 2, 10, 10, false, "stalls are doubted for another reason than slow answers"},
-        {40, 9, 10, 9, false, "beside proven stalls the slow answers have another cause"},
+        {0, 9, 10, 9, 1000, true, "answers that leave when the held bytes come prove the stalls"},
+        {0, 9, 10, 7, 1000, false, "answers that follow the first bytes prove nothing"},
+        {0, 9, 4, 4, 1000, false, "nor do few answers"},
+        {0, 9, 10, 9, 4, false, "within one machine nothing is slow on its way"},
+        {0, 2, 10, 10, 1000, false, "stalls are doubted for another reason than slow answers"},
+        {40, 9, 10, 9, 1000, false, "beside proven stalls the slow answers have another cause"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ns_verdict other = {.answers = rows[i].answers, .prompt = rows[i].prompt},
-                          verdict = {.maybe = 10,
+                          verdict = {.rtt_us = rows[i].rtt_us,
+                                     .maybe = 10,
                                      .slow = rows[i].slow,
                                      .stalls = rows[i].stalls,
                                      .most_ns = 600ull * MS};
