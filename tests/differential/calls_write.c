@@ -109,6 +109,9 @@ SLOT_CALLS(sendmmsg)
     int flag = allowed(slot, word_flags(op, 4));
     unsigned count = (unsigned)word_number(op, 3) % PIECES;
     long size = word_number(op, 2) % 1000;
+    const struct connection *connection = connection_of(slot);
+    if (connection && connection->over && count > 1) /* the reset may come between two messages */
+        count = 1;
     prepare(op, slot, size * (long)count, flag);
     bool is_exact = exact(slot, size * (long)count, flag) && !op->interrupted;
     char *data = outgoing_bytes(slot, size * (long)count);
