@@ -171,6 +171,7 @@ CHECK(check_lags)
         {24, two_ticks, NULL, MS, true, "answers that all come much later are not"},
         {8, at_once, NULL, MS, false, "a few right after the release are certain"},
         {8, a_millisecond, NULL, MS / 2, true, "a few that come too late are not"},
+        {12, within_a_tick, NULL, 3 * MS, true, "nor are a few at any time within the tick"},
         {24, at_once, each_third, MS, true, "if many are too late, the others are not"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
