@@ -108,15 +108,19 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
     return result;
 }
 
-NS_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
-{
-    struct ns_conn *conn =
-        before_vector(fd, ns_socket_managed(fd, false), flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
-    ssize_t result = NS_REAL(preadv2)(fd, vector, count, offset, flags);
-    if (conn)
-        ns_in_end(fd, conn, result, errno, 0);
-    return result;
-}
+#define NS_PREADV2(name, offset_type)                                                              \
+    NS_EXPORT ssize_t name(int fd, const struct iovec *vector, int count, offset_type offset,      \
+                           int flags)                                                              \
+    {                                                                                              \
+        struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, false),                     \
+                                             flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);               \
+        ssize_t result = NS_REAL(name)(fd, vector, count, offset, flags);                          \
+        if (conn)                                                                                  \
+            ns_in_end(fd, conn, result, errno, 0);                                                 \
+        return result;                                                                             \
+    }
+NS_PREADV2(preadv2, off_t)
+NS_PREADV2(preadv64v2, off64_t)
 
 NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                        struct timespec *timeout)

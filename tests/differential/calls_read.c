@@ -126,6 +126,8 @@ SLOT_CALLS(recvfrom)
     }
 READ_PIECES(readv, 0, !flag, readv(fd, vector, count))
 READ_PIECES(preadv2, word_flags(op, 4), !(flag & RWF_NOWAIT), preadv2(fd, vector, count, -1, flag))
+READ_PIECES(preadv64v2, word_flags(op, 4), !(flag & RWF_NOWAIT),
+            preadv64v2(fd, vector, count, -1, flag))
 
 SLOT_CALLS(recvmsg)
 {

@@ -101,6 +101,8 @@ WRITE(sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
 WRITE_PIECES(writev, 0, writev(fd, vector, count))
 WRITE_PIECES(pwritev2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
              pwritev2(fd, vector, count, -1, word_flags(op, 4)))
+WRITE_PIECES(pwritev64v2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
+             pwritev64v2(fd, vector, count, -1, word_flags(op, 4)))
 WRITE_PIECES(sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
 
 /* Sends a number of messages of the same size. */

@@ -154,7 +154,7 @@ class Maker:
         start = self.prefix()
         line = self.weighted([
             (4, "write {} <size>"), (2, "send {} <size> <send_flags>"), (1, "sendto {} <size> <send_flags>"),
-            (1, "writev {} <bytes> <n:6>"), (1, "pwritev2 {} <bytes> <n:6> <o:0 0 0 RWF_NOWAIT RWF_HIPRI>"),
+            (1, "writev {} <bytes> <n:6>"), (1, "<o:pwritev2 pwritev64v2> {} <bytes> <n:6> <o:0 0 0 RWF_NOWAIT RWF_HIPRI>"),
             (1, "sendmsg {} <size> <n:6> <send_flags>"), (1, "sendmmsg {} <size> <n:4> <send_flags>"),
             (1, "sendfile {} <size>"),
             (1, "splice {} <size> <o:0 0 SPLICE_F_MORE SPLICE_F_MOVE SPLICE_F_NONBLOCK>"),
@@ -184,7 +184,7 @@ class Maker:
         start = self.prefix(True)
         size, flags = self.size(), self.read_flags()
         rows = [(4, "read {0} {1}"), (2, "recv {0} {1} {2}"), (1, "recvfrom {0} {1} {2}"), (1, "readv {0} {1} <n:6>"),
-                (1, "preadv2 {0} {1} <o:1 2 3 4 5> <o:0 0 RWF_NOWAIT RWF_HIPRI>"),
+                (1, "<o:preadv2 preadv64v2> {0} {1} <o:1 2 3 4 5> <o:0 0 RWF_NOWAIT RWF_HIPRI>"),
                 (2, "recvmsg {0} {1} <o:1 2 3 4 5> {2}"), (1, "recvmmsg {0} {1} <n:4> <wait_flags> <n:2>"),
                 (1, "splice_from {0} {1} <o:0 SPLICE_F_NONBLOCK>"),
                 (1, "<o:read_chk recv_chk recvfrom_chk> {0} {1} 0"), (1, "fionread {0}")]
