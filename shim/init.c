@@ -8,7 +8,7 @@
 #include "policy/find.h"
 #include "base/large.h"
 #include "base/path.h"
-#include "base/real.h"
+#include "base/system.h"
 #include "traffic/pending.h"
 #include "report/report.h"
 #include "report/status.h"
@@ -26,7 +26,7 @@ static bool working;
  * passes no arguments to constructors. */
 static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
 {
-    ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
+    long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", exe, PATH_MAX - 1);
     exe[n > 0 ? n : 0] = 0;
     exe[ns_path_length(exe)] = 0;
     process->exe = n > 0 ? exe : NULL;
@@ -40,7 +40,7 @@ static void process_facts(struct ns_process *process, char *exe, int argc, char 
 static char *const *arguments_from_proc(void)
 {
     enum { SIZE = 64 * 1024, MOST = 4096 };
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int fd = (int)NS_SYSTEM(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return NULL;
     char *text = malloc(SIZE);
@@ -101,8 +101,8 @@ static bool find_rules(int argc, char **argv)
     NS_LARGE_ARRAY static struct ns_policy_found found; /* too large for a small stack */
     char exe[PATH_MAX];
     struct ns_process process = {0};
-    const char *named = getenv("NAGLESHIM_POLICY");
-    const char *dir = getenv("NAGLESHIM_POLICY_DIR");
+    const char *named = NS_REAL(getenv)("NAGLESHIM_POLICY");
+    const char *dir = NS_REAL(getenv)("NAGLESHIM_POLICY_DIR");
     bool is_named = named && *named;
     ns_status_looking();
     /* Most processes: the built-in policy, which needs no facts about the process. */
@@ -139,7 +139,7 @@ static bool find_rules(int argc, char **argv)
 static void register_inherited(void)
 {
     enum { MOST = 256 };
-    const char *pid = getenv("LISTEN_PID"), *listen_fds = getenv("LISTEN_FDS");
+    const char *pid = NS_REAL(getenv)("LISTEN_PID"), *listen_fds = NS_REAL(getenv)("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
     for (int fd = 0; fd < MOST && fd < 3 + handed; fd++)
         ns_handover_started_with(fd);
@@ -148,7 +148,7 @@ static void register_inherited(void)
 
 static bool is_off(void)
 {
-    const char *off = getenv("NAGLESHIM_OFF");
+    const char *off = NS_REAL(getenv)("NAGLESHIM_OFF");
     return off && *off && strcmp(off, "0") != 0;
 }
 
@@ -168,11 +168,12 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
         ns_status_disabled("it runs with more rights than its user's (set-user-ID and its like)");
         return;
     }
-    bool known = ns_log_open(getenv("NAGLESHIM_LOG"), getenv("NAGLESHIM_LOG_FILE"));
+    bool known =
+        ns_log_open(NS_REAL(getenv)("NAGLESHIM_LOG"), NS_REAL(getenv)("NAGLESHIM_LOG_FILE"));
     if (!known)
         ns_log(NS_LOG_ERROR,
                "NAGLESHIM_LOG must be off, error, info or debug, not '%s'; 'error' is used",
-               getenv("NAGLESHIM_LOG"));
+               NS_REAL(getenv)("NAGLESHIM_LOG"));
     ns_report_open(program_invocation_name);
     /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules(argc, argv)) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* See find.h. Owns the search for a policy and the reading of its file. Never blocks on a file that
  * it opens, and never opens one below descriptor 3, which a daemon may have closed on purpose.
- * Reads no environment and prints nothing. */
+ * Reads no environment and prints nothing. A program may have its own functions called access and
+ * open, so it makes these calls by number. */
 #include "policy/find.h"
 
 #include "base/path.h"
@@ -10,13 +11,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int open_quietly(const char *path)
 {
     int fd;
     do /* O_NONBLOCK: a FIFO must not hold up the start of a program */
-        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return -errno;
@@ -79,9 +81,8 @@ static void load(struct ns_policy_found *found, enum ns_policy_origin origin, co
     start(found, origin, path);
     /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
      * and terminals cannot seek, a directory refuses the read, a device ends at the size limit. */
-    found->error = fd < 0                                    ? fd
-                   : !is_stdin && lseek(fd, 0, SEEK_CUR) < 0 ? -errno
-                                                             : read_all(fd, &memory, &text, &len);
+    bool seeks = is_stdin || fd < 0 || syscall(SYS_lseek, fd, 0l, SEEK_CUR) >= 0;
+    found->error = fd < 0 ? fd : !seeks ? -errno : read_all(fd, &memory, &text, &len);
     if (fd >= 0 && !is_stdin)
         close(fd);
     if (found->error == 0) {
@@ -149,7 +150,7 @@ bool ns_policy_has_directory(const char *list)
             continue;
         memcpy(path, dir, len);
         path[len] = '\0';
-        if (access(path, F_OK) == 0)
+        if (syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0)
             return true;
     }
     return false;

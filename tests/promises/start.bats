@@ -25,7 +25,7 @@ added() {
     [[ -z $(added -E NAGLESHIM_OFF=1) ]]
     run added -E NAGLESHIM_POLICY_DIR=/nonexistent
     echo "$output"
-    [[ ${lines[0]} == 'access("/nonexistent", F_OK' && ${#lines[@]} -eq 4 ]]
+    [[ ${lines[0]} == 'faccessat(AT_FDCWD, "/nonexistent", F_OK' && ${#lines[@]} -eq 4 ]]
     for fd in 0 1 2; do
         [[ ${lines[fd + 1]} == "getsockopt($fd, SOL_SOCKET, SO_DOMAIN" ]]
     done
