@@ -65,11 +65,11 @@ bool ns_object_read(uintptr_t base, const ElfW(Dyn) * entry, struct ns_object *o
     return object->symbols && object->strings && (object->gnu_hash || object->sysv_hash);
 }
 
-bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *prefix)
+bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *name,
+                        size_t size)
 {
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++)
-        if (entry->d_tag == tag &&
-            strncmp(object->strings + entry->d_un.d_val, prefix, strlen(prefix)) == 0)
+        if (entry->d_tag == tag && strncmp(object->strings + entry->d_un.d_val, name, size) == 0)
             return true;
     return false;
 }

@@ -35,8 +35,10 @@ const void *ns_object_at(const struct ns_object *object, const ElfW(Dyn) * entry
 /* Fill in object. Returns false if the object has no symbols to look up. */
 bool ns_object_read(uintptr_t base, const ElfW(Dyn) * dynamic, struct ns_object *object);
 
-/* Has it a name (DT_SONAME), or need a library (DT_NEEDED), that begins with prefix? */
-bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *prefix);
+/* Has it a name (DT_SONAME), or need a library (DT_NEEDED), whose first size bytes are these? With
+ * the NUL they are the whole name. */
+bool ns_object_has_name(const struct ns_object *object, ElfW(Sxword) tag, const char *name,
+                        size_t size);
 
 /* Is the address in a segment of the object with this flag (PF_W)? */
 bool ns_object_has(const struct dl_phdr_info *info, uintptr_t address, ElfW(Word) flag);

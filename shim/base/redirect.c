@@ -20,8 +20,8 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
 
 /* Before 2.34 glibc had the calls of threads and others in further libraries. */
 enum { LIBC_COUNT = 5, EXPORTS_MOST = 256 };
-static const char libc_names[LIBC_COUNT][12] = {"libc.so.", "libpthread.", "librt.so.", "libdl.so.",
-                                                "libutil."};
+static const char libc_names[LIBC_COUNT][16] = {"libc.so.6", "libpthread.so.0", "librt.so.1",
+                                                "libdl.so.2", "libutil.so.1"};
 static struct ns_object exports, libc[LIBC_COUNT];
 static bool elsewhere[EXPORTS_MOST]; /* another object defines this export, too */
 static unsigned long long learned;   /* objects, as dlpi_adds counts them */
@@ -37,7 +37,7 @@ static int learn(struct dl_phdr_info *info, size_t size, void *context)
         object.dynamic == _DYNAMIC)
         return 0;
     for (size_t i = 0; i < LIBC_COUNT; i++)
-        if (ns_object_has_name(&object, DT_SONAME, libc_names[i])) {
+        if (ns_object_has_name(&object, DT_SONAME, libc_names[i], sizeof libc_names[i])) {
             libc[i] = object;
             return 0;
         }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const char ring_library[] = "liburing";
+enum { PREFIX = sizeof ring_library - 1 };
 
 /* This thread's last dlopen; 0: none. Stays, because the library cannot see when that call ends. */
 enum { OPENED = 1, OPENED_DEEP };
@@ -17,7 +18,7 @@ static _Thread_local uint8_t opened;
 
 static bool is_ring_library(const struct ns_object *object, void *found)
 {
-    return *(bool *)found = ns_object_has_name(object, DT_SONAME, ring_library);
+    return *(bool *)found = ns_object_has_name(object, DT_SONAME, ring_library, PREFIX);
 }
 
 void ns_loader_start(void)
@@ -35,7 +36,7 @@ __attribute__((noinline)) static void initializes(const void *code)
     struct dl_phdr_info info;
     struct ns_object object;
     size_t count = ns_object_of(code, &info, &object);
-    if (count && ns_object_has_name(&object, DT_NEEDED, ring_library))
+    if (count && ns_object_has_name(&object, DT_NEEDED, ring_library, PREFIX))
         ns_handover_all_unseen();
     if (count && opened == OPENED_DEEP)
         ns_redirect_calls(&info, &object, count);
@@ -64,7 +65,7 @@ ENDS_IN_JUMP NS_EXPORT void *dlopen(const char *name, int mode)
 {
     opened = mode & RTLD_DEEPBIND ? OPENED_DEEP : OPENED;
     if (name && ns_fd_is_open(0) && !ns_process_is_disabled() &&
-        strncmp(ns_path_base(name), ring_library, sizeof ring_library - 1) == 0)
+        strncmp(ns_path_base(name), ring_library, PREFIX) == 0)
         ns_handover_all_unseen();
     return NS_REAL(dlopen)(name, mode);
 }
