@@ -29,7 +29,7 @@ struct ns_ack_state {
     uint64_t skips : 1;       /* ACKs are skipped */
     uint64_t helps : 1;       /* since one that was skipped was missed */
     uint64_t epoch : 3;       /* the low bits of the reading thread's epoch */
-    uint64_t spent : 10;      /* see ns_ack_spend; before the first write: reads */
+    uint64_t spent : 10;      /* see ns_ack_spend */
     uint64_t sure : 5;        /* how sure it is that the peer does not wait for ACKs */
     uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
     uint64_t lag : 8;         /* how much later data comes after an ACK, on average, in 256 us */
@@ -43,7 +43,6 @@ enum {
     NS_ACK_TRIAL = 1,     /* ACKs that are skipped while the library still limits the delay */
     NS_ACK_SURE = 31,     /* the most that ns_ack_state.sure can be */
     NS_ACK_DOUBT = 6,     /* and how much an ACK takes from it that seems to be missed */
-    NS_ACK_ASKED = 16,    /* the kernel may be asked for its mode before this many reads */
     /* Microseconds. The kernel's delay is at least this long, with the library's limit and without
      * it, and by some timer ticks longer. Without the limit it may take a round trip, too
      * (__tcp_send_delayed_ack, net/ipv4/tcp_output.c). */
@@ -109,15 +108,6 @@ static inline bool ns_ack_is_carried(struct ns_ack_state state)
     return state.heard || state.pending || state.sent || !state.answers;
 }
 
-/* May the connection be in interactive mode because of writes that the library cannot see? unseen:
- * such writes are known to happen here. Otherwise false at the first read, so that a connection
- * with one request and one answer costs no system call. */
-static inline bool ns_ack_asks(struct ns_ack_state state, bool unseen)
-{
-    bool first = !state.answers && state.spent > 0 && state.spent < NS_ACK_ASKED;
-    return !state.interactive && (unseen || first);
-}
-
 static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, bool helps, unsigned spent)
 {
     state->skips = skips;
@@ -177,8 +167,6 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint3
     bool missed = ns_ack_was_missed(*state, us, limited);
     state->heard = 1;
     state->seen = 0;
-    if (!state->answers && !state->interactive && state->spent < NS_ACK_ASKED)
-        state->spent++;
     if (state->sent) {
         ns_ack_judge_sent(state, age, limited);
         state->again = 1;
@@ -211,9 +199,7 @@ static inline void ns_ack_clear(struct ns_ack_state *state)
  * it would not have without the library's limit. */
 static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 {
-    if (!state->answers)
-        state->spent = 0;
-    else if (state->pending && (state->skips || late))
+    if (state->answers && state->pending && (state->skips || late))
         ns_ack_spend(state);
     if (!state->skips && state->spent == ns_ack_all(*state))
         ns_ack_decide(state, true, false, 0);

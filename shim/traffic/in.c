@@ -71,6 +71,21 @@ static bool waits_after_read(const struct ns_conn *conn)
     return __builtin_expect((NS_GET(conn, flags) & both) == both, 0);
 }
 
+/* Has a write that the library cannot see begun the kernel's interactive mode? unseen: there are
+ * such writes. The kernel is asked at a read, then at about every second one, every fourth one and
+ * so on, ASKED times at most; but not at the first read, if no such write is known, so that a
+ * connection with one request and one answer costs no system call. */
+static bool is_interactive(int fd, struct ns_conn *conn, bool unseen)
+{
+    enum { ASKED = 16 };
+    unsigned asked = NS_GET(conn, asked);
+    if (asked > ASKED || (asked && ns_thread.waits & ((1u << (asked - 1)) - 1)))
+        return false;
+    bool is = (asked || unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
+    NS_PUT(conn, asked, (uint8_t)(is ? 1 : asked + 1));
+    return is; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+}
+
 /* The application has read data. */
 static void took(int fd, struct ns_conn *conn, int flags)
 {
@@ -101,9 +116,8 @@ static void took(int fd, struct ns_conn *conn, int flags)
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
     bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child();
-    if (ns_ack_asks(state, unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0)
-        state.interactive = 1,
-        state.spent = 0; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+    if (!state.interactive && (unseen || !state.answers))
+        state.interactive = is_interactive(fd, conn, unseen);
     if (ns_ack_asks_rtt(state))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
     ns_ack_read(&state, ns_thread.waits, state.interactive || state.sent ? ns_push_time() : 0,

@@ -11,21 +11,10 @@
 CHECK(check_kernel_mode)
 {
     struct ns_ack_state state = {.interactive = 1};
-    int asked = 0;
     ns_ack_read(&state, 1, 0, true);
     OK(ns_ack_is_pending(state), "a socket that others write to does not count as only read");
     OK(ns_ack_waits(state, 1) == 0 && ns_ack_waits(state, 5) == 4,
        "its thread's waits are counted");
-    state = (struct ns_ack_state){0};
-    OK(!ns_ack_asks(state, false), "the kernel is not asked for its mode at the first read");
-    for (unsigned i = 0; i < 100; i++) {
-        asked += ns_ack_asks(state, false);
-        ns_ack_read(&state, i, 0, true);
-    }
-    OK(asked == NS_ACK_ASKED - 1, "it is asked at the next reads, if no write was seen: %d", asked);
-    OK(ns_ack_asks(state, true), "it is always asked if others are known to write");
-    ns_ack_wrote(&state, false);
-    OK(!ns_ack_asks(state, true), "it is not asked if the mode is known");
 }
 
 /* A connection. In each round the peer sends a request and this end answers. Times are in
