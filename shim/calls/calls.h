@@ -80,9 +80,11 @@ void ns_loader_start(void);
 /* Before a seccomp filter is installed. */
 void ns_before_filter(void);
 
-/* After message was sent or received with descriptors (SCM_RIGHTS): other processes use the sockets
- * that left, and those that arrived are looked up. */
-void ns_rights_sent(const struct msghdr *message);
+/* Calls visit for each descriptor in a message (SCM_RIGHTS) that is about to be sent on fd, or was.
+ * Without a fault if the program's pointers are bad. */
+void ns_rights_sent(int fd, const struct msghdr *message, void (*visit)(int fd));
+
+/* After message was received: descriptors in it are looked up. */
 void ns_rights_received(const struct msghdr *message);
 
 #endif

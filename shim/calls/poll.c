@@ -78,25 +78,19 @@ struct sets {
     fd_set saved[3];
 };
 
-/* Returns false if the kernel would not accept the sets, or if they are too large. The kernel is
- * asked once for each page that differs from the one before; that of the stack can be read. */
+/* Returns false if the kernel would not accept the sets, or if they are too large. */
 static bool save_sets(struct sets *sets, int count)
 {
-    enum { PAGE = 12 }; /* 4 KiB; larger pages consist of these */
     if (count < 0 || count > FD_SETSIZE)
         return false;
+    uintptr_t known = (uintptr_t)sets;
     sets->size = ((size_t)count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask);
-    uintptr_t page = (uintptr_t)sets >> PAGE;
-    for (int i = 0; i < 3 && sets->size; i++) {
-        const char *set = (const char *)sets->given[i];
-        if (!set)
+    for (int i = 0; i < 3; i++) {
+        if (!sets->given[i])
             continue;
-        uintptr_t first = (uintptr_t)set >> PAGE, last = ((uintptr_t)set + sets->size - 1) >> PAGE;
-        if ((first != page && !ns_kernel_can_read(set)) ||
-            (last != first && !ns_kernel_can_read(set + sets->size - sizeof(fd_mask))))
+        if (!ns_kernel_can_read(sets->given[i], sets->size, &known))
             return false;
-        page = last;
-        memcpy(&sets->saved[i], set, sets->size);
+        memcpy(&sets->saved[i], sets->given[i], sets->size);
     }
     return true;
 }

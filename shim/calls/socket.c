@@ -3,6 +3,7 @@
  * calls themselves. What a child of vfork, which shares this memory, does to its descriptors must
  * not change the table. */
 #include "calls/calls.h"
+#include "conn/kernel.h"
 
 #include <limits.h>
 #include <linux/close_range.h>
@@ -211,14 +212,18 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
     }
 }
 
+void ns_rights_sent(int fd, const struct msghdr *message, void (*visit)(int fd))
+{
+    uintptr_t known = (uintptr_t)&known;
+    if (ns_fd_any() && ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_UNIX &&
+        ns_kernel_can_read(message, sizeof *message, &known) &&
+        ns_kernel_can_read(message->msg_control, (uint32_t)message->msg_controllen, &known))
+        each_right(message, visit);
+}
+
 static void arrives(int fd)
 {
     ns_socket_arrived(fd, true);
-}
-
-void ns_rights_sent(const struct msghdr *message)
-{
-    each_right(message, ns_handover_passed);
 }
 
 void ns_rights_received(const struct msghdr *message)

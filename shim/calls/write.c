@@ -11,18 +11,18 @@
  * Such writes are a jump to libc and save no registers. */
 static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
 {
-    if (conn == NS_FD_UNKNOWN ? sockets_only || ns_socket_may_be_inherited(fd)
-                              : ns_fd_is_conn(conn) && ns_conn_is_tracked(conn))
+    if (ns_fd_may_be_socket(conn) ? sockets_only || ns_socket_may_be_inherited(fd)
+                                  : ns_fd_is_conn(conn) && ns_conn_is_tracked(conn))
         return false;
     return !ns_pending_any() || ns_pending_skips();
 }
 
-/* Descriptors may be in messages to sockets of another kind. */
-static void rights_sent(const struct mmsghdr *messages, int count)
+/* As many messages as the kernel sends in one call (UIO_MAXIOV). */
+static void rights_sent(int fd, const struct mmsghdr *messages, int from, unsigned count,
+                        void (*visit)(int fd))
 {
-    for (int i = 0; i < count; i++)
-        if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-            ns_rights_sent(&messages[i].msg_hdr);
+    for (unsigned i = from < 0 ? 0 : (unsigned)from; i < count && i < 1024; i++)
+        ns_rights_sent(fd, &messages[i].msg_hdr, visit);
 }
 
 /* may: the call may be only passed on. after: what is done after a call that ns_out_end does not
@@ -47,21 +47,22 @@ static void rights_sent(const struct mmsghdr *messages, int count)
         return managed_##name arguments;                                                           \
     }
 
-/* May the call send descriptors? Then it must not be only passed on. */
-enum { RIGHTS_send, RIGHTS_sendto = 0, RIGHTS_sendmsg = 1, RIGHTS_sendmmsg = 1 };
+/* What a message to a UNIX socket may contain has to be seen. */
 #define AFTER_send(call) return call
 #define AFTER_sendto(call) return call
 #define AFTER_sendmsg(call)                                                                        \
     do {                                                                                           \
+        ns_rights_sent(fd, message, ns_handover_passes);                                           \
         ssize_t sent = call;                                                                       \
-        if (sent >= 0 && (uint32_t)message->msg_controllen)                                        \
-            ns_rights_sent(message);                                                               \
+        if (sent < 0)                                                                              \
+            ns_rights_sent(fd, message, ns_handover_kept);                                         \
         return sent;                                                                               \
     } while (0)
 #define AFTER_sendmmsg(call)                                                                       \
     do {                                                                                           \
+        rights_sent(fd, messages, 0, count, ns_handover_passes);                                   \
         int sent = call;                                                                           \
-        rights_sent(messages, sent);                                                               \
+        rights_sent(fd, messages, sent, count, ns_handover_kept);                                  \
         return sent;                                                                               \
     } while (0)
 
@@ -70,7 +71,7 @@ enum { RIGHTS_send, RIGHTS_sendto = 0, RIGHTS_sendmsg = 1, RIGHTS_sendmmsg = 1 }
     EACH_WRITE(type, name, parameters, arguments, fd, flags, size, false, true,                    \
                return NS_REAL(name) arguments)
 #define NS_SEND(type, name, parameters, arguments, fd, flags, size, bytes, failure)                \
-    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, true, !RIGHTS_##name,           \
+    EACH_WRITE(type, name, parameters, arguments, fd, flags, size, true, conn != NS_FD_UNIX,       \
                AFTER_##name(NS_REAL(name) arguments))
 #include "base/calls.def"
 #undef NS_CALL

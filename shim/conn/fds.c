@@ -46,7 +46,7 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
     if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
-    if (chunk && ns_fd_is_conn(said))
+    if (chunk && (ns_fd_is_conn(said) || said == NS_FD_FILE))
         is_used(number);
     return chunk ? &chunk[number % NS_FD_CHUNK] : NULL;
 }
@@ -72,8 +72,8 @@ bool ns_fd_set(int fd, struct ns_conn *said)
 void ns_fd_fill(int fd, struct ns_conn *said)
 {
     struct ns_conn *_Atomic *at = place(fd, said);
-    struct ns_conn *expected = NS_FD_UNKNOWN;
-    if (!at || !atomic_compare_exchange_strong(at, &expected, said))
+    struct ns_conn *expected = at ? atomic_load(at) : NS_FD_OTHER;
+    if (!ns_fd_may_be_socket(expected) || !atomic_compare_exchange_strong(at, &expected, said))
         drop(said);
 }
 

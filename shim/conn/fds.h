@@ -10,6 +10,8 @@
 /* Table entries for descriptors that are not TCP sockets. */
 #define NS_FD_UNKNOWN ((struct ns_conn *)0) /* not looked up yet; zero, as untouched memory is */
 #define NS_FD_OTHER ((struct ns_conn *)1)   /* anything else */
+#define NS_FD_FILE ((struct ns_conn *)2)    /* a file, for calls that do not need a socket */
+#define NS_FD_UNIX ((struct ns_conn *)3)    /* a socket of AF_UNIX, which can pass descriptors */
 
 enum {
     NS_FD_CHUNK = 1024,  /* descriptors that are allocated together */
@@ -18,7 +20,7 @@ enum {
 
 /* 0 until start-up is done: then no descriptor is in the table. */
 extern _Atomic unsigned ns_fd_limit;
-/* No connection has had this number or a higher one. */
+/* No connection and no file has had this number or a higher one. */
 extern _Atomic unsigned ns_fd_used;
 /* The first chunk is static, as the first connections are; ns_fd_chunks[0] is unused. */
 extern struct ns_conn *_Atomic ns_fd_first[NS_FD_CHUNK];
@@ -48,7 +50,13 @@ static inline struct ns_conn *ns_fd_lookup(int fd)
 
 static inline bool ns_fd_is_conn(const struct ns_conn *said)
 {
-    return (uintptr_t)said > (uintptr_t)NS_FD_OTHER;
+    return (uintptr_t)said > (uintptr_t)NS_FD_UNIX;
+}
+
+/* May it be a TCP socket that was not looked up? So may a file that was closed unseen. */
+static inline bool ns_fd_may_be_socket(const struct ns_conn *said)
+{
+    return said == NS_FD_UNKNOWN || said == NS_FD_FILE;
 }
 
 /* The connection of fd; NULL if the table has none. */
@@ -71,18 +79,12 @@ static inline bool ns_fd_any(void)
     return atomic_load_explicit(&ns_fd_used, memory_order_relaxed) != 0;
 }
 
-/* Was fd looked up before? */
-static inline bool ns_fd_is_known(int fd)
-{
-    return ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_UNKNOWN;
-}
-
 /* Set the entry of fd to a connection, whose reference the caller gives away, or to one of the
  * values above. The connection that fd named before loses a reference. Returns false if the table
  * has no room for fd; then said has lost its reference. */
 bool ns_fd_set(int fd, struct ns_conn *said);
 
-/* The same only if fd is NS_FD_UNKNOWN. Otherwise said loses its reference. For lookups that two
+/* The same only if ns_fd_may_be_socket. Otherwise said loses its reference. For lookups that two
  * threads may make at the same time. */
 void ns_fd_fill(int fd, struct ns_conn *said);
 

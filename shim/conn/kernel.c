@@ -4,6 +4,7 @@
 
 #include "base/system.h"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
@@ -89,6 +90,17 @@ bool ns_kernel_is_file(int fd)
     return file;
 }
 
+/* Only what has no offset can be a socket; of that, only TCP knows this request, and refuses it for
+ * a listener (tcp_ioctl, net/ipv4/tcp.c). */
+bool ns_kernel_may_be_tcp(int fd)
+{
+    int saved = errno, bytes;
+    bool may = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) < 0 && errno == ESPIPE &&
+               (NS_SYSTEM(SYS_ioctl, fd, (long)SIOCOUTQNSD, &bytes) == 0 || errno == EINVAL);
+    errno = saved;
+    return may;
+}
+
 struct ns_kernel_kind ns_kernel_ask(int fd)
 {
     struct ns_kernel_kind kind = {.domain = ns_kernel_get(fd, SOL_SOCKET, SO_DOMAIN)};
@@ -129,12 +141,17 @@ struct ns_address ns_kernel_remote(int fd)
 
 /* The kernel copies the signals before it refuses the operation -1 (rt_sigprocmask,
  * kernel/signal.c). */
-bool ns_kernel_can_read(const void *address)
+bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known)
 {
-    enum { SET_SIZE = 8 };
+    enum { SET_SIZE = 8, PAGE = 4096 }; /* larger pages consist of these */
+    uintptr_t at = (uintptr_t)address & -(uintptr_t)SET_SIZE, end = (uintptr_t)address + size;
     int saved = errno;
-    bool can =
-        NS_SYSTEM(SYS_rt_sigprocmask, -1l, address, NULL, (long)SET_SIZE) == 0 || errno != EFAULT;
+    bool can = at && end >= at; /* a null pointer would be no signals to copy */
+    for (; can && at < end; at = (at + PAGE) & -(uintptr_t)PAGE) {
+        can = (at ^ *known) < PAGE ||
+              NS_SYSTEM(SYS_rt_sigprocmask, -1l, at, NULL, (long)SET_SIZE) == 0 || errno != EFAULT;
+        *known = at;
+    }
     errno = saved;
     return can;
 }

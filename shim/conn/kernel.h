@@ -13,6 +13,9 @@ bool ns_kernel_is_tcp(int domain, int type, int protocol);
  */
 bool ns_kernel_is_file(int fd);
 
+/* May fd be a TCP or MPTCP socket? Finds out without a socket call, and asks no file system. */
+bool ns_kernel_may_be_tcp(int fd);
+
 struct ns_kernel_kind {
     bool tcp; /* TCP or MPTCP over IPv4 or IPv6 */
     bool listens, connected, nonblock;
@@ -27,8 +30,10 @@ struct ns_kernel_kind ns_kernel_ask(int fd);
 struct ns_address ns_kernel_local(int fd);
 struct ns_address ns_kernel_remote(int fd);
 
-/* Can the program read 8 bytes there? Without a fault if it cannot. */
-bool ns_kernel_can_read(const void *address);
+/* Can the program read these bytes? Without a fault if it cannot. known: an address that can be
+ * read, such as one of the caller's stack; becomes the last one that was asked about. A system call
+ * for each page that is not the page of known. */
+bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);

@@ -104,8 +104,8 @@ void ns_handover_begins(bool replaced)
     errno = saved;
 }
 
-/* From now on the socket is left alone. Its options become the program's own. */
-static void leave_alone(int fd, struct ns_conn *conn)
+/* From now on the socket is left alone. undoes: its options become the program's own. */
+static void leave_alone(int fd, struct ns_conn *conn, bool undoes)
 {
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     ns_push(fd, conn);
@@ -114,7 +114,7 @@ static void leave_alone(int fd, struct ns_conn *conn)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (!listens && !ns_process_is_child()) {
+    if (!listens && undoes) {
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }
@@ -122,28 +122,36 @@ static void leave_alone(int fd, struct ns_conn *conn)
     NS_PUT(conn, ack_state, 0);
 }
 
+/* In a forked process connections keep their options: its parent may use the same sockets. */
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     ns_socket_use(fd, false);
-    leave_alone(fd, conn);
+    leave_alone(fd, conn, !ns_process_is_child());
 }
 
-void ns_handover_passed(int fd)
+void ns_handover_passes(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || !ns_conn_is_tracked(conn) || ns_process_is_disabled() || ns_has_other_fds())
         return;
-    NS_DEBUG(fd, "passed to another process: from now on it is left alone here");
+    NS_DEBUG(fd, "is passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
     ns_rewrite_apply(fd, conn, NULL);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     if (nodelay >= 0) /* a child may have set it for the program that it started */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
-    leave_alone(fd, conn);
+    leave_alone(fd, conn, true);
 }
 
-/* In a forked process connections keep their options: its parent may use the same sockets. */
+void ns_handover_kept(int fd)
+{
+    struct ns_conn *conn = ns_fd_conn(fd);
+    if (conn && NS_GET(conn, kind) == NS_CONN_MANAGED && !NS_GET(conn, rule) &&
+        !ns_process_is_disabled())
+        NS_PUT(conn, kind, NS_CONN_ASK);
+}
+
 void ns_handover_disable(void)
 {
     if (ns_process_is_disabled())

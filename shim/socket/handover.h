@@ -18,9 +18,12 @@ void ns_handover_started_with(int fd);
  * later, and holds nothing there again. */
 void ns_handover_unseen(int fd);
 
-/* After fd was sent to another process in a message, whose library treats it as the program left
- * it. */
-void ns_handover_passed(int fd);
+/* Before fd is sent to another process in a message: undoes its options, since the library there
+ * takes what it finds for the program's own. */
+void ns_handover_passes(int fd);
+
+/* The message was not sent: at its next use fd gets its rule again. */
+void ns_handover_kept(int fd);
 
 /* The same as ns_handover_unseen for every connection, also for later ones (io_uring). */
 void ns_handover_all_unseen(void);

@@ -103,9 +103,11 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
                   socklen_t len)
 {
     int given = 1, result = 1;
+    uintptr_t known = (uintptr_t)&given;
     /* The kernel reads the length as an int and refuses a negative one. */
     bool readable = value && len >= sizeof given && len <= INT_MAX;
-    if (readable && ns_rewrite_has(level, option) && ns_kernel_can_read(value)) {
+    if (readable && ns_rewrite_has(level, option) &&
+        ns_kernel_can_read(value, sizeof given, &known)) {
         memcpy(&given, value, sizeof given);
         result = ns_rewrite_set(fd, conn, level, option, given);
     }

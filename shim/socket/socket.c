@@ -122,10 +122,16 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     NS_PUT(conn, kind, (uint8_t)kind);
 }
 
+/* The entry of a socket that is not TCP. */
+static struct ns_conn *other_socket(int domain)
+{
+    return domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER;
+}
+
 void ns_socket_created(int fd, int domain, int type, int protocol)
 {
     if (!ns_kernel_is_tcp(domain, type, protocol) || ns_process_is_disabled()) {
-        ns_fd_set(fd, NS_FD_OTHER);
+        ns_fd_set(fd, other_socket(domain));
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
@@ -157,10 +163,9 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
         return;
     struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
     if (rules->needs_remote) {
-        const socklen_t least = sizeof *remote, most = sizeof(struct sockaddr_in6), word = 8;
-        socklen_t last = (len < most ? len : most) - word;
-        if (len < least || !ns_kernel_can_read(remote) ||
-            !ns_kernel_can_read((const char *)remote + last))
+        const socklen_t least = sizeof *remote, most = sizeof(struct sockaddr_in6);
+        uintptr_t known = (uintptr_t)&least;
+        if (len < least || !ns_kernel_can_read(remote, len < most ? len : most, &known))
             return; /* the kernel will refuse it */
         facts.remote = ns_address_from(remote, len);
         if (!facts.remote.known)
@@ -210,12 +215,16 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 }
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
- * or, if it is not a TCP socket, one of the values of fds.h. */
-static struct ns_conn *found(int fd)
+ * or, if it is not a TCP socket, one of the values of fds.h. any: fd may be no socket. Then it gets
+ * no socket call if it is not TCP, since a seccomp filter may kill a process without sockets for
+ * one (systemd's SystemCallFilter=~@network-io). */
+static struct ns_conn *found(int fd, bool any)
 {
+    if (any && !ns_kernel_may_be_tcp(fd))
+        return NS_FD_UNKNOWN;
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (!kind.tcp) /* its number may become another file's unseen */
-        return kind.domain < 0 ? NS_FD_UNKNOWN : NS_FD_OTHER;
+        return kind.domain < 0 ? NS_FD_UNKNOWN : other_socket(kind.domain);
     struct ns_conn *conn = ns_conn_make();
     if (!conn)
         return NS_FD_UNKNOWN;
@@ -225,20 +234,25 @@ static struct ns_conn *found(int fd)
     return conn;
 }
 
-void ns_socket_arrived(int fd, bool handed_on)
+/* any: the call on fd, if there is one, works on other descriptors than sockets, too. */
+static void look_up(int fd, bool handed_on, bool any)
 {
-    if (!ns_fd_is_open(fd) || (!handed_on && ns_fd_lookup(fd) != NS_FD_UNKNOWN) ||
+    if (!ns_fd_is_open(fd) || (!handed_on && !ns_fd_may_be_socket(ns_fd_lookup(fd))) ||
         ns_has_other_fds())
         return;
-    bool inherited = ns_socket_may_be_inherited(fd);
-    if (inherited)
+    if (ns_socket_may_be_inherited(fd))
         atomic_fetch_and(&ns_socket_unasked, ~(UINT64_C(1) << fd));
     if (ns_process_is_disabled())
         ns_fd_set(fd, NS_FD_UNKNOWN);
     else if (handed_on)
-        ns_fd_set(fd, found(fd));
+        ns_fd_set(fd, found(fd, any));
     else /* inherited, or made or duplicated without the library's knowledge */
-        ns_fd_fill(fd, found(fd));
+        ns_fd_fill(fd, found(fd, any));
+}
+
+void ns_socket_arrived(int fd, bool handed_on)
+{
+    look_up(fd, handed_on, handed_on);
 }
 
 /* Choose the rule of a socket that came from outside. */
@@ -271,8 +285,8 @@ static void choose(int fd, struct ns_conn *conn)
 
 struct ns_conn *ns_socket_use(int fd, bool sockets_only)
 {
-    if (sockets_only)
-        ns_socket_arrived(fd, false);
+    if (sockets_only || ns_socket_may_be_inherited(fd))
+        look_up(fd, false, !sockets_only);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || !ns_conn_is_tracked(conn))
         return NULL;
@@ -299,8 +313,8 @@ void ns_socket_accepted(int listener, int fd, int flags)
 {
     struct ns_conn *from = ns_socket_use(listener, false);
     if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
-        bool alone = !from && ns_fd_is_known(listener);
-        ns_fd_set(fd, alone ? NS_FD_OTHER : NS_FD_UNKNOWN);
+        struct ns_conn *said = ns_fd_is_open(listener) ? ns_fd_lookup(listener) : NS_FD_UNKNOWN;
+        ns_fd_set(fd, from ? NS_FD_UNKNOWN : ns_fd_is_conn(said) ? NS_FD_OTHER : said);
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
@@ -345,20 +359,9 @@ void ns_socket_closing(int fd)
     ns_conn_drop(conn);
 }
 
-struct range {
-    unsigned low, high;
-};
-
-static void close_if_within(int fd, struct ns_conn *conn, void *context)
-{
-    const struct range *range = context;
-    (void)conn;
-    if ((unsigned)fd >= range->low && (unsigned)fd <= range->high)
-        ns_socket_closing(fd);
-}
-
 void ns_socket_closing_range(unsigned low, unsigned high)
 {
-    struct range range = {low, high};
-    ns_fd_each(close_if_within, &range);
+    for (unsigned fd = low; fd <= high && fd < atomic_load(&ns_fd_used); fd++)
+        if (ns_fd_lookup((int)fd) != NS_FD_UNKNOWN)
+            ns_socket_closing((int)fd);
 }

@@ -80,8 +80,8 @@ static inline struct ns_conn *ns_socket_managed(int fd, bool sockets_only)
         return NULL;
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (!ns_fd_is_conn(conn))
-        return conn == NS_FD_UNKNOWN && (sockets_only || ns_socket_may_be_inherited(fd))
-                   ? ns_socket_managed_slowly(fd, true)
+        return ns_fd_may_be_socket(conn) && (sockets_only || ns_socket_may_be_inherited(fd))
+                   ? ns_socket_managed_slowly(fd, sockets_only)
                    : NULL;
     uint8_t kind = NS_GET(conn, kind);
     if (__builtin_expect(kind == NS_CONN_MANAGED, 1))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: At its start a process asks the kernel about descriptors 0 to 2 and those of LISTEN_FDS only, and no file system.
+# A program without a TCP socket gets no socket call of the library, so that a filter against these calls does not kill it.
 
 load ../helpers/common
 
@@ -15,7 +16,7 @@ added() {
     for preload in "$PROBES/empty.so" "$LIBRARY"; do
         timeout 30 strace -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$@" /bin/true 5</proc/self/mountinfo
         # From the end of the loader's work on.
-        sed -n '/munmap/,$p' "$T/trace" | sed 1d | grep -v '^clock_gettime' | sed -E 's/(SO_DOMAIN|F_OK).*/\1/' >"$T/${preload##*/}"
+        sed -n '/munmap/,$p' "$T/trace" | sed 1d | grep -v '^clock_gettime' | sed -E 's/(lseek|ioctl)\(([0-9]).*/\1 \2/; s/(F_OK).*/\1/' >"$T/${preload##*/}"
     done
     diff "$T/empty.so" "$T/libnagleshim.so" | sed -n 's/^> //p'
 }
@@ -23,12 +24,23 @@ added() {
 @test "the library adds these system calls to the start of a process, and none if it is switched off" {
     ns_needs_strace
     [[ -z $(added -E NAGLESHIM_OFF=1) ]]
-    run added -E NAGLESHIM_POLICY_DIR=/nonexistent
+    output=$(added -E NAGLESHIM_POLICY_DIR=/nonexistent </dev/null 2> >(cat >&2))
     echo "$output"
-    [[ ${lines[0]} == 'faccessat(AT_FDCWD, "/nonexistent", F_OK' && ${#lines[@]} -eq 4 ]]
-    for fd in 0 1 2; do
-        [[ ${lines[fd + 1]} == "getsockopt($fd, SOL_SOCKET, SO_DOMAIN" ]]
+    # 0 is a file, 1 and 2 are pipes.
+    [[ $output == $'faccessat(AT_FDCWD, "/nonexistent", F_OK\nlseek 0\nlseek 1\nioctl 1\nlseek 2\nioctl 2' ]]
+}
+
+@test "systemd's SystemCallFilter=~@network-io does not kill a program that has no TCP socket" {
+    local preload
+    for preload in "$LIBRARY" ''; do
+        echo text | LD_PRELOAD=$preload "$PROBES/network_io_filter" sh -c 'cat; echo "$(echo more; pwd >/dev/null)"' >"$T/out"
+        [[ $(<"$T/out") == $'text\nmore' ]]
+        LD_PRELOAD=$preload "$PROBES/network_io_filter" python3 -c \
+            'import os, subprocess; open(os.devnull, "w").write("x"); subprocess.check_call(["true"])' <"$T/out" 2>&1
     done
+    # A program with a socket is killed with and without the library.
+    run "$PROBES/network_io_filter" python3 -c 'import socket; socket.socket()'
+    [[ $status -eq 159 ]]
 }
 
 @test "an inherited connection that is used by write and read alone gets its rule at its first write, a file is asked about once" {
@@ -40,12 +52,13 @@ far = listener.accept()
 os.dup2(near.fileno(), 45)
 os.dup2(os.open("/dev/null", os.O_WRONLY), 46)
 program = "import os; [os.write(fd, b'x') for fd in (46, 45, 46, 45)]"
-subprocess.check_call(["strace", "-qq", "-e", "trace=getsockopt,setsockopt", "-o", sys.argv[1], "-E",
+subprocess.check_call(["strace", "-qq", "-e", "trace=getsockopt,setsockopt,lseek", "-o", sys.argv[1], "-E",
                        "LD_PRELOAD=" + sys.argv[2], sys.executable, "-S", "-E", "-c", program], pass_fds=(45, 46))
 print(near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 END
     ns_needs_strace
     [[ $(python3 "$T/first.py" "$T/trace" "$PROBES/empty.so") == 0 ]]
     [[ $(python3 "$T/first.py" "$T/trace" "$LIBRARY") == 1 ]]
-    [[ $(grep -c 'getsockopt(46, SOL_SOCKET, SO_DOMAIN' "$T/trace") -eq 1 ]]
+    [[ $(grep -c 'lseek(46, 0, SEEK_CUR)' "$T/trace") -eq 1 ]]
+    run ! grep 'sockopt(46,' "$T/trace"
 }
