@@ -58,7 +58,7 @@ NS_EXPORT ssize_t read(int fd, void *data, size_t size)
         return read_managed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
     bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_tracked(conn);
-    if (__builtin_expect(passes, 1) && (!ns_pending_any() || ns_pending_skips()))
+    if (__builtin_expect(passes, 1) && (!ns_pending_any() || ns_pending_skips(fd, true)))
         return NS_NEXT(read)(fd, data, size);
     return read_managed(fd, data, size);
 }

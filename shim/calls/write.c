@@ -14,7 +14,7 @@ static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
     if (ns_fd_may_be_socket(conn) ? sockets_only || ns_socket_may_be_inherited(fd)
                                   : ns_fd_is_conn(conn) && ns_conn_is_tracked(conn))
         return false;
-    return !ns_pending_any() || ns_pending_skips();
+    return !ns_pending_any() || ns_pending_skips(fd, false);
 }
 
 /* As many messages as the kernel sends in one call (UIO_MAXIOV). */

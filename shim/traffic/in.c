@@ -31,7 +31,7 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
         ns_flush_pending();
         return NS_READ_PLAIN;
     }
-    return ns_pending_any() && ns_pending_beside(NULL) ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
+    return ns_pending_any() && ns_pending_beside(NULL, false) ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
 }
 
 /* Lists fd if state says that an ACK is pending, and limits the kernel's delay of it. */

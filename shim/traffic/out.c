@@ -39,8 +39,6 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     bool corks = mode->option == TCP_CORK;
     if (ns_has_other_fds()) /* nothing would push what a child of vfork holds */
         return;
-    if (NS_GET(conn, listed) != ns_thread.list && ns_pending_is_full())
-        return;
     if (corks) {
         ns_enforce_nodelay(fd, conn); /* without it a push would send only full segments */
         if (!NS_GET(conn, kernel_nodelay))
@@ -51,7 +49,8 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     /* Marked first: a signal handler may jump away as soon as the kernel has the option. */
     ns_hold_mark(fd, conn);
     ns_thread.corked |= corks;
-    if (!NS_GET(conn, kernel_nodelay)) /* Nagle's algorithm is on */
+    /* The list was full, or Nagle's algorithm is on. */
+    if (!NS_GET(conn, held) || !NS_GET(conn, kernel_nodelay))
         return;
     int error = ns_kernel_set(fd, IPPROTO_TCP, mode->option, mode->hold);
     if (error) {

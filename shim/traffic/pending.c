@@ -21,85 +21,72 @@ void ns_thread_begin(void)
         id = atomic_fetch_add(&threads, 1) + 1;
     while (id == 0); /* 0 means none; only after 4 294 967 295 threads */
     ns_thread.id = id;
-    ns_thread.list = id << 16 | 1; /* two threads hardly ever have the same; never 0 */
+    NS_PUT(&ns_thread, list, id << 16 | 1); /* two threads hardly ever have the same; never 0 */
 }
 
-/* May the list be changed? False in a signal handler that has interrupted a change. After STALE
- * times it was not that, but a handler that has jumped out of it. */
-static bool begin_change(void)
-{
-    enum { STALE = 8 };
-    if (ns_thread.busy && ++ns_thread.busy <= STALE)
-        return false;
-    ns_thread.busy = 1;
-    atomic_signal_fence(memory_order_seq_cst);
-    return true;
-}
-
-static void end_change(void)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    ns_thread.busy = 0;
-}
+/* ns_thread.used: the low half is the end of the list, the high half counts additions. */
+enum { END = UINT16_MAX, ADDITION = UINT16_MAX + 1 };
 
 static void send_one(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, listed) == ns_thread.list)
-        NS_PUT(conn, listed, 0); /* first: what a signal handler does from now on is listed again */
     ns_push(fd, conn);
-    if (ns_ack_is_pending(ns_conn_ack(conn)))
-        ns_acknowledge(fd, conn);
+    ns_acknowledge(fd, conn);
 }
 
-/* Drops entries that are done until one is pending on another connection than conn. all: goes on
- * then. Returns whether one was. */
-static bool drop_done(const struct ns_conn *conn, bool all)
+/* Puts fd into an empty slot, from the end of the list on. Returns false if there is none. */
+static bool fill_slot(int fd)
 {
-    if (!begin_change())
-        return false;
-    unsigned at = ns_thread.pending;
+    unsigned end = ns_pending_end();
+    for (unsigned i = 0; i < NS_PENDING_MOST; i++) {
+        unsigned at = (end + i) % NS_PENDING_MOST;
+        int empty = 0;
+        if (!atomic_compare_exchange_strong(&ns_thread.slots[at], &empty, fd + 1))
+            continue;
+        uint32_t used = NS_GET(&ns_thread, used), next;
+        do
+            next = ((used + ADDITION) & ~(uint32_t)END) | (at < (used & END) ? used & END : at + 1);
+        while (!atomic_compare_exchange_strong(&ns_thread.used, &used, next));
+        return true;
+    }
+    return false;
+}
+
+bool ns_pending_beside(const struct ns_conn *conn, bool all)
+{
+    uint32_t used = NS_GET(&ns_thread, used), end = 0;
     bool found = false;
-    while (at-- > 0 && (all || !found)) {
-        struct ns_conn *other = ns_fd_conn(ns_thread.fds[at]);
+    for (unsigned at = used & END; at-- > 0 && (all || !found);) {
+        int entry = NS_GET(&ns_thread, slots[at]);
+        struct ns_conn *other = entry ? ns_fd_conn(entry - 1) : NULL;
         if (other && ns_conn_is_pending(other)) {
             found |= other != conn;
+            end = end ? end : at + 1;
             continue;
         }
         if (other)
-            NS_PUT(other, listed, 0);
-        ns_thread.fds[at] = ns_thread.fds[--ns_thread.pending];
+            NS_PUT(other, listed, 0); /* now, since a signal handler may jump away */
+        if (entry && atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, 0) && other) {
+            NS_PUT(other, listed, 0); /* again, since it may have listed it here */
+            if (ns_conn_is_pending(other))
+                ns_pending_list(entry - 1, other);
+        }
     }
-    end_change();
+    if (end != (used & END)) /* fails if something was added */
+        atomic_compare_exchange_strong(&ns_thread.used, &used, (used & ~(uint32_t)END) | end);
     return found;
-}
-
-bool ns_pending_beside(const struct ns_conn *conn)
-{
-    return drop_done(conn, false);
-}
-
-bool ns_pending_is_full(void)
-{
-    if (ns_thread.pending == NS_PENDING_MOST)
-        drop_done(NULL, true);
-    return ns_thread.pending == NS_PENDING_MOST;
 }
 
 void ns_pending_list(int fd, struct ns_conn *conn)
 {
     if (!ns_thread.id)
         ns_thread_begin();
-    if (ns_pending_is_full() || !begin_change()) {
+    /* Before: if a signal handler sends the list meanwhile, it has another name afterwards. */
+    uint32_t list = NS_GET(&ns_thread, list);
+    if (!fill_slot(fd) && (ns_pending_beside(NULL, true), !fill_slot(fd))) {
         send_one(fd, conn);
         return;
     }
-    if (!ns_thread.pending) {
-        ns_thread.ready = 0;
-        ns_thread.corked = false;
-    }
-    ns_thread.fds[ns_thread.pending++] = fd;
-    NS_PUT(conn, listed, ns_thread.list);
-    end_change();
+    NS_PUT(conn, listed, list);
     /* The number may name another connection by now: see ns_fd_set. */
     if (__builtin_expect(!ns_fd_names(fd, conn), 0))
         NS_PUT(conn, listed, 0);
@@ -109,23 +96,35 @@ void ns_pending_list(int fd, struct ns_conn *conn)
 static void each(void (*send)(int fd, struct ns_conn *conn))
 {
     int saved = errno;
-    for (unsigned i = 0; i < ns_thread.pending; i++) {
-        struct ns_conn *conn = ns_fd_conn(ns_thread.fds[i]);
+    for (unsigned at = 0; at < ns_pending_end(); at++) {
+        int fd = NS_GET(&ns_thread, slots[at]) - 1;
+        struct ns_conn *conn = ns_fd_conn(fd);
         if (conn)
-            send(ns_thread.fds[i], conn);
+            send(fd, conn);
     }
     errno = saved;
 }
 
+/* Slots are emptied before their work is sent, and the list ends only if nothing was added since
+ * its end was read. So neither a signal handler that interrupts this nor one that jumps away leaves
+ * anything behind that is listed and in no slot. */
 void ns_flush_pending(void)
 {
-    if (!begin_change())
-        return;
-    each(send_one);
-    if (++ns_thread.list == 0) /* 0 means none */
-        ns_thread.list = 1;
-    ns_thread.pending = 0;
-    end_change();
+    uint32_t used;
+    int saved = errno;
+    do {
+        uint32_t next = NS_GET(&ns_thread, list) + 1;
+        NS_PUT(&ns_thread, list, next ? next : 1); /* what is done from now on is listed again */
+        ns_thread.corked = false;
+        used = NS_GET(&ns_thread, used);
+        for (unsigned at = 0; at < (used & END); at++) {
+            int fd = atomic_exchange(&ns_thread.slots[at], 0) - 1;
+            struct ns_conn *conn = ns_fd_conn(fd);
+            if (conn)
+                send_one(fd, conn);
+        }
+    } while (!atomic_compare_exchange_strong(&ns_thread.used, &used, used & ~(uint32_t)END));
+    errno = saved;
 }
 
 void ns_flush_pushes(void)
@@ -142,7 +141,7 @@ static void push_unless_stream(int fd, struct ns_conn *conn)
 bool ns_pending_before_wait(void)
 {
     each(push_unless_stream);
-    return ns_pending_beside(NULL);
+    return ns_pending_beside(NULL, false);
 }
 
 static void send_if_old(int fd, struct ns_conn *conn)
@@ -158,13 +157,16 @@ static void send_if_old(int fd, struct ns_conn *conn)
 void ns_flush_old(void)
 {
     each(send_if_old);
+    ns_pending_beside(NULL, false); /* otherwise each later call would find what is done, too */
 }
 
 /* Is fd ready for events, or a file, so that a call does not wait? */
 static bool is_ready(int fd, short events)
 {
-    if (!ns_fd_conn(fd) && ns_kernel_is_file(fd))
+    if (!ns_fd_conn(fd) && ns_kernel_is_file(fd)) {
+        ns_fd_fill(fd, NS_FD_FILE);
         return true;
+    }
     struct pollfd one = {.fd = fd, .events = events};
     struct timespec none = {0, 0};
     int saved = errno;
@@ -176,13 +178,16 @@ static bool is_ready(int fd, short events)
 
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
 {
-    if (!ns_pending_any() || ns_pending_skips() || !ns_pending_beside(conn))
+    bool reads = events == POLLIN;
+    uint8_t *ready = &ns_thread.ready[reads];
+    if (!ns_pending_any() || ns_pending_skips(fd, reads) || !ns_pending_beside(conn, false))
         return;
-    if (!is_ready(fd, events))
+    if (is_ready(fd, events)) {
+        *ready = *ready < NS_PENDING_READY ? *ready + 1 : NS_PENDING_READY;
+    } else {
+        *ready = 0;
         ns_flush_pending();
-    else
-        ns_thread.ready =
-            ns_thread.ready < NS_PENDING_READY ? ns_thread.ready + 1 : NS_PENDING_READY;
+    }
 }
 
 static void push_any(int fd, struct ns_conn *conn, void *context)

@@ -24,24 +24,24 @@ enum {
     NS_PENDING_READY = 16, /* see ns_pending_skips */
 };
 
+/* A signal handler may interrupt the code that changes the list at any instruction, may change the
+ * list itself, and may jump away, for good or for a while. So each change is one atomic operation,
+ * and no code relies on what it has read before. A connection may be in several slots, or in one
+ * after its work was sent; but what is listed under the list's name is in a slot. */
 struct ns_thread {
-    uint32_t id;         /* names this thread in ns_conn.writer; 0: none yet */
-    uint32_t waits;      /* counts the waits of this thread */
-    uint32_t list;       /* names the list in ns_conn.listed; another one when it was sent */
-    uint16_t pending;    /* entries of the list */
-    uint16_t waitall_at; /* when a read with MSG_WAITALL began, in ms */
-    /* 0, or above it while the list is being changed. A signal handler that interrupts the change
-     * sends its own work at once. A handler may jump out and leave it behind: it counts the times
-     * that it was found. */
-    uint8_t busy;
-    uint8_t ready; /* calls in a row that would not have waited: see ns_flush_unless_ready */
-    bool corked;   /* a burst of the list may be corked */
+    uint32_t id;           /* names this thread in ns_conn.writer; 0: none yet */
+    uint32_t waits;        /* counts the waits of this thread */
+    _Atomic uint32_t list; /* names the list in ns_conn.listed; another one when it was sent */
+    _Atomic uint32_t used; /* slots from its low half on are empty; its high half: pending.c */
+    uint16_t waitall_at;   /* when a read with MSG_WAITALL began, in ms */
+    uint8_t ready[2];      /* writes, and reads, in a row that would not have waited: see below */
+    bool corked;           /* a burst of the list may be corked */
     /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
      * library's definition of that function makes the call by number, too, it is passed through.
      * If a signal handler jumps out, this stays set, and the thread's calls of this kind that are
      * made by number are no longer seen. */
     bool by_number;
-    int fds[NS_PENDING_MOST];
+    _Atomic int slots[NS_PENDING_MOST]; /* 1 + a descriptor; 0: empty */
 };
 
 /* initial-exec: a signal handler can use it, since it is never allocated lazily. */
@@ -50,16 +50,22 @@ extern _Thread_local struct ns_thread ns_thread;
 /* Give this thread its id and the name of its first list. */
 void ns_thread_begin(void);
 
+/* No slot from here on is used. */
+static inline unsigned ns_pending_end(void)
+{
+    return NS_GET(&ns_thread, used) & UINT16_MAX;
+}
+
 /* May anything be pending on this thread? One load. False is certain. */
 static inline bool ns_pending_any(void)
 {
-    return __builtin_expect(ns_thread.pending != 0, 0);
+    return __builtin_expect(ns_pending_end() != 0, 0);
 }
 
 /* Is conn the only entry? NULL: no. */
 static inline bool ns_pending_only(const struct ns_conn *conn)
 {
-    return conn && ns_thread.pending == 1 && NS_GET(conn, listed) == ns_thread.list;
+    return conn && ns_pending_end() == 1 && NS_GET(conn, listed) == NS_GET(&ns_thread, list);
 }
 
 /* The part of ns_pending_add that needs more than a comparison. */
@@ -69,7 +75,7 @@ void ns_pending_list(int fd, struct ns_conn *conn);
  * it. If the list is full, it is sent now. */
 static inline void ns_pending_add(int fd, struct ns_conn *conn)
 {
-    if (!ns_thread.id || NS_GET(conn, listed) != ns_thread.list)
+    if (!ns_thread.id || NS_GET(conn, listed) != NS_GET(&ns_thread, list))
         ns_pending_list(fd, conn);
 }
 
@@ -77,11 +83,9 @@ static inline void ns_pending_add(int fd, struct ns_conn *conn)
  * Returns whether more is pending, so that the call must first be made with zero timeout. */
 bool ns_pending_before_wait(void);
 
-/* Is anything pending on another connection than conn? Drops entries that are done. */
-bool ns_pending_beside(const struct ns_conn *conn);
-
-/* Is there no room for one more connection? Drops entries that are done. */
-bool ns_pending_is_full(void);
+/* Is anything pending on another connection than conn? Empties the slots whose work is done, from
+ * the end of the list on, until one is found that is; all: goes on then. */
+bool ns_pending_beside(const struct ns_conn *conn, bool all);
 
 /* Push what the kernel holds for this thread and send every pending ACK. Called before anything
  * that may block. */
@@ -93,16 +97,21 @@ void ns_flush_pushes(void);
 /* After a wait that has not blocked: send what has been pending for NS_PENDING_WAITS waits. */
 void ns_flush_old(void);
 
-/* Is the next call on another descriptor not asked about? A program that copies from a file or to
- * many peers never waits: after NS_PENDING_READY calls that would not have waited, one in as many
- * is asked about. Where it waits after all, Nagle's algorithm has the rest, as without the library.
- */
-static inline bool ns_pending_skips(void)
+/* Is the next call on fd, which has no rule, not asked about? Calls on files do not wait. A program
+ * that writes lines to a log, copies from a pipe or writes to many peers hardly ever waits there:
+ * after NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked
+ * about. Where it waits after all, Nagle's algorithm has the rest, as without the library. With a
+ * cork in the list each call is asked about. */
+static inline bool ns_pending_skips(int fd, bool reads)
 {
-    if (ns_thread.ready < NS_PENDING_READY || ns_thread.ready == 2 * NS_PENDING_READY - 1 ||
-        ns_thread.corked)
+    uint8_t *ready = &ns_thread.ready[reads];
+    if (ns_thread.corked)
         return false;
-    ns_thread.ready++;
+    if (ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE)
+        return true;
+    if (*ready < NS_PENDING_READY || *ready == 2 * NS_PENDING_READY - 1)
+        return false;
+    ++*ready;
     return true;
 }
 

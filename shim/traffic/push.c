@@ -60,8 +60,8 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
         return;
     if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
-    else
-        NS_PUT(conn, no_batch, NS_NO_PUSH); /* a push would fail, too */
+    else /* a filter or an LSM: not tried again, as a push would fail, too */
+        NS_PUT(conn, send, NS_SEND_APP);
     uint8_t flags = NS_GET(conn, flags);
     if (wanted && NS_GET(conn, kernel_nodelay) && !(flags & NS_COUNTED)) {
         NS_PUT(conn, flags, flags | NS_COUNTED);
@@ -101,6 +101,9 @@ static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
 void ns_push_held(int fd, struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    /* If a signal handler jumps away from here, the next write sets TCP_NODELAY again. */
+    if (mode->option == TCP_NODELAY)
+        NS_PUT(conn, kernel_nodelay, 0);
     /* Cleared first: a thread that begins to hold meanwhile notices (hold, out.c). */
     if (!atomic_exchange(&conn->held, 0) || !mode->option)
         return;
