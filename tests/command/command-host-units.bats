@@ -61,6 +61,10 @@ BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim' ]]
     enable --unit app
     expect_whole output "app.service has the library already"
     snapshot | diff "$T/enabled" -
+    unit filtered.service '# SystemCallFilter=@basic-io' 'SystemCallFilter=@basic-io'
+    enable --unit filtered
+    expect 0 stderr is "nagleshim host: note: filtered.service: /usr/lib/systemd/system/filtered.service sets SystemCallFilter=, which is not examined in an image; nagleshim(1) lists the calls that it must allow"
+    host disable --unit filtered --root "$R"
     enable --unit none
     expect 0 stderr is "nagleshim host: warning: none.service: the image has no such unit"
     host disable --unit app none other --root "$R"
@@ -162,6 +166,56 @@ CASES
     rm -r "$R/run/systemd"
     live enable --unit good
     refused "systemd is not running here; use --preload, or --root for an image"
+}
+
+@test "enable --unit refuses a SystemCallFilter= that forbids a call of the library, and prints what else a filter means" {
+    local shown number said
+    local default="clock_gettime clock_nanosleep execve exit futex getpid mmap prlimit64"
+    local files="access close fcntl ioctl lseek openat read readlink write"
+    local network="accept accept4 bind connect getpeername getsockname getsockopt recvfrom sendto setsockopt socket"
+    make_live
+    snapshot >"$T/before"
+    # Each line is a filter, SystemCallErrorNumber, and a note, or why the unit is refused and the calls to allow first.
+    while IFS='|' read -r shown number said; do
+        printf 'SystemCallFilter=%s\nSystemCallErrorNumber=%s\nLoadState=loaded\n' "$shown" "$number" >"$R/show/app.service"
+        live enable --unit app
+        case $said in
+        note:*) expect 0 stderr is "nagleshim host: note: app.service: its SystemCallFilter= ${said#note: }" ;;
+        '') expect 0 stderr is "" ;;
+        *)
+            refused "app.service: with the library its SystemCallFilter= would ${said%:*}; first add 'SystemCallFilter=${said#*:}' to the unit"
+            continue
+            ;;
+        esac
+        live disable
+        expect_untouched
+    done <<CASES
+~|2147483646|
+||
+~mount ppoll_time64 ioctls|2147483646|
+~${network}|2147483646|note: forbids sockets: the library does nothing there
+~${network} lseek|2147483646|kill it:lseek
+~${network} lseek|1|note: forbids sockets: the library does nothing there
+~setsockopt ppoll|2147483646|kill it:ppoll setsockopt
+~setsockopt ppoll|0|kill it:ppoll setsockopt
+~setsockopt ppoll|1|note: makes calls of the library fail, which does less there: ppoll setsockopt
+~setsockopt:EACCES ppoll|2147483646|kill it:ppoll
+~setsockopt:kill ppoll|1|kill it:setsockopt
+~recvfrom ioctl|1|make its reads fail:recvfrom
+~recvfrom:ENOSYS getpeername|0|kill it:getpeername recvfrom
+${default} ${files} ${network} ppoll rt_sigprocmask|2147483646|
+${default} ${files/ioctl /} ${network} ppoll|2147483646|kill it:ioctl rt_sigprocmask
+${default} ${files/lseek /}|2147483646|kill it:lseek
+${default} ${files}|1|note: forbids sockets: the library does nothing there
+CASES
+    # The manual lists all these calls.
+    printf 'SystemCallFilter=socket\nLoadState=loaded\n' >"$R/show/app.service"
+    live enable --unit app
+    refused "'SystemCallFilter=clock_gettime ioctl lseek "
+    shown=${stderr##*SystemCallFilter=}
+    for shown in ${shown%%\'*}; do
+        grep -qE "^\.Ql $shown( [,;.])?$" config/man/nagleshim.1
+    done
 }
 
 @test "a zz-nagleshim.conf that this command did not write is neither replaced nor removed" {

@@ -50,6 +50,19 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX]);
 int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n);
 int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *changed);
 
+/* What a service's SystemCallFilter= forbids: one bit for each call that filter.c lists. */
+struct ns_filter {
+    unsigned forbidden, kill, fail; /* kill, fail: those with an action of their own */
+    bool fails;                     /* SystemCallErrorNumber= is set */
+};
+
+/* From the values of SystemCallFilter and SystemCallErrorNumber, as systemctl prints them. */
+void ns_filter_take(struct ns_filter *filter, const char *list);
+void ns_filter_take_error(struct ns_filter *filter, const char *number);
+
+/* Can the service have the library? Prints why not, or what the filter keeps from working. */
+bool ns_filter_permits(const struct ns_filter *filter, const char *unit);
+
 /* One drop-in that `host enable` wrote. */
 struct ns_dropin {
     char unit[NAME_MAX + 1], library[PATH_MAX];

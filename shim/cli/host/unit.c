@@ -26,6 +26,7 @@ struct unit {
     char load_state[32];    /* systemd's LoadState: "loaded", "not-found", "masked" ... */
     char preload[PATH_MAX]; /* its LD_PRELOAD; "": it sets none */
     bool hides_files;       /* it has a root of its own, or hides directories */
+    struct ns_filter filter;
     /* These take precedence over Environment= in a drop-in: */
     bool unsets;         /* UnsetEnvironment= has LD_PRELOAD */
     char file[PATH_MAX]; /* an EnvironmentFile= that sets LD_PRELOAD; "": none */
@@ -119,6 +120,10 @@ static void take_property(struct unit *unit, const char *name, char *value)
     else if (strcmp(name, "UnsetEnvironment") == 0)
         for (char *word = strtok(value, " "); word; word = strtok(NULL, " "))
             unit->unsets = unit->unsets || strcmp(word, "LD_PRELOAD") == 0;
+    else if (strcmp(name, "SystemCallFilter") == 0)
+        ns_filter_take(&unit->filter, value);
+    else if (strcmp(name, "SystemCallErrorNumber") == 0)
+        ns_filter_take_error(&unit->filter, value);
     else if (*value != '\0') /* RootDirectory, RootImage, TemporaryFileSystem */
         unit->hides_files = true;
 }
@@ -132,7 +137,8 @@ static bool ask(const char *name, struct unit *unit)
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
              "systemctl show -p LoadState -p Environment -p EnvironmentFiles -p UnsetEnvironment "
-             "-p RootDirectory -p RootImage -p TemporaryFileSystem%s%s%s",
+             "-p RootDirectory -p RootImage -p TemporaryFileSystem -p SystemCallFilter "
+             "-p SystemCallErrorNumber%s%s%s",
              *name ? " -- '" : "", name, *name ? "'" : "");
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
@@ -186,6 +192,10 @@ static bool search(const char *name, struct unit *unit)
         if (text && (mentions(text, "RootDirectory=", true) || mentions(text, "RootImage=", true) ||
                      mentions(text, "TemporaryFileSystem=", true)))
             unit->hides_files = true;
+        if (is_clear && text && mentions(text, "SystemCallFilter", true))
+            SAY("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
+                "nagleshim(1) lists the calls that it must allow",
+                name, found.gl_pathv[i]);
         free(text);
     }
     globfree(&found);
@@ -229,6 +239,8 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
             unit.load_state);
         return false;
     }
+    if (!ns_filter_permits(&unit.filter, name))
+        return false;
     /* What systemd preloads into every service (DefaultEnvironment=) stays. */
     if (!host->is_image && !unit.preload[0] && !ask("", &unit))
         return false;

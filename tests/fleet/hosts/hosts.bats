@@ -105,7 +105,7 @@ END
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
-@test "instances, escaped names, hidden directories, aliases and what systemd preloads for all work" {
+@test "instances, escaped names, hidden directories, aliases, system call filters and what systemd preloads for all work" {
     run -0 boot_debian <<'END'
 library=$(ls /usr/lib/*/libnagleshim.so)
 install -D -m 644 "$library" /opt/odd/libnagleshim.so
@@ -119,6 +119,9 @@ ln -s 'odd\x2dname.service' /etc/systemd/system/alias.service
 systemctl daemon-reexec
 nagleshim host enable --library /opt/odd/libnagleshim.so --unit alias odd@link odd@a@b
 nagleshim host enable --unit odd@ || echo "template $?"
+printf '[Service]\nExecStart=/bin/true\nSystemCallFilter=~@network-io\nSystemCallFilter=socket\n' >/etc/systemd/system/odd.service
+systemctl daemon-reload
+nagleshim host enable --library /opt/odd/libnagleshim.so --unit odd || echo "filter $?"
 for unit in 'odd\x2dname' odd@link odd@a@b; do
     systemctl restart "$unit"
     sleep 0.2
@@ -137,7 +140,9 @@ END
     done
     grep -qxF "nagleshim host: 'odd@' stands for several services: name each one, an instance as odd@1 for example" <<<"$output"
     grep -qx 'template 2' <<<"$output"
-    [[ $(grep -c 'nagleshim host: ' <<<"$output") -eq 1 && $output != *'left: '* && $output != *'cannot be preloaded'* ]]
+    grep -qF "first add 'SystemCallFilter=getpeername getsockname getsockopt recvfrom setsockopt' to the unit" <<<"$output"
+    grep -qx 'filter 2' <<<"$output"
+    [[ $(grep -c 'nagleshim host: ' <<<"$output") -eq 2 && $output != *'left: '* && $output != *'cannot be preloaded'* ]]
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
