@@ -369,7 +369,11 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 # ldconfig may fail: an ordinary user cannot write its cache and often lacks /sbin in PATH, and musl has no ldconfig.
 LDCONFIG = PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null || true
 
-uninstall: ## remove the installed files, and directories that are then empty
+# As with the packages, `nagleshim host enable` is reverted first: later no command could. Only root can have enabled the library.
+uninstall: ## disable the library on this host; remove the installed files, and directories that are then empty
+	@test -n "$(DESTDIR)" || test "$$(id -u)" -ne 0 || test ! -x $(BINDIR)/nagleshim || \
+		$(BINDIR)/nagleshim host disable --library $(LIBRARY) || { \
+		echo "make: nothing was removed: first type '$(BINDIR)/nagleshim host disable --library $(LIBRARY)'" >&2; exit 1; }
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \

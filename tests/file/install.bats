@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Promise: `make install` installs every file, the library is found by its name, and `make uninstall` removes every file.
+# Promise: `make install` installs every file, the library is found by its name, and `make uninstall` disables it and removes every file.
 # shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # The installation without DESTDIR is made in a mount namespace, and does not change this machine.
 
@@ -75,18 +75,23 @@ expected_files() {
     [[ $(<"$policy") == '{"version": 1, "rules": []}' && $(find "$INSTALLED" -type f) == "$policy" ]]
 }
 
-# Installs and uninstalls as a user would: with "mounts", in its own mount namespace, where /usr/local is empty and /etc
-# is a copy; otherwise on a machine that is thrown away afterwards.
+# For a mount namespace: makes /usr/local empty and /etc a copy.
+own_directories() {
+    trap 'umount -l /etc /usr/local /var/cache/ldconfig /usr/lib /run/systemd 2>/dev/null || true' EXIT
+    mkdir "$T/etc"
+    cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user may not read all of it
+    mount --bind "$T/etc" /etc
+    mount -t tmpfs -o mode=755 none /usr/local
+    mount -t tmpfs none /var/cache/ldconfig || true # fails if its owner is unmapped; ldconfig then uses no cache
+}
+
+# Installs and uninstalls as a user would: with "mounts", in its own mount namespace; otherwise on a machine that is thrown
+# away afterwards.
 installed_for_real() {
     set -- "${1-}"
     set -euo pipefail
     if [[ $1 == mounts ]]; then
-        trap 'umount -l /etc /usr/local /var/cache/ldconfig 2>/dev/null || true' EXIT
-        mkdir "$T/etc"
-        cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user may not read all of it
-        mount --bind "$T/etc" /etc
-        mount -t tmpfs none /usr/local
-        mount -t tmpfs none /var/cache/ldconfig || true # fails if its owner is unmapped; ldconfig then uses no cache
+        own_directories
     else
         trap 'quiet_make -C "$TREE" uninstall' EXIT
     fi
@@ -101,7 +106,7 @@ installed_for_real() {
     local mounts
     ns_mount_namespace
     export T PROBES
-    export -f installed_for_real quiet_make
+    export -f installed_for_real own_directories quiet_make
     export TREE=$PWD
     "${mounts[@]}" bash -c "installed_for_real ${mounts[0]:+mounts}" bash 3>&-
     # The loader finds the library by its name.
@@ -110,4 +115,46 @@ installed_for_real() {
     [[ $(<"$T/with.err") == 'nagleshim['*': report: 3 TCP sockets, '* && $(wc -l <"$T/with.err") -eq 1 ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]
     grep -q 'libnagleshim.so.*cannot be preloaded' "$T/uninstalled.err"
+}
+
+# Uninstalls while the library is enabled for a service and for every program, in its own mount namespace. Since /usr/lib is
+# read-only there, /etc/ld.so.preload names the library itself.
+uninstalled_while_enabled() {
+    set -euo pipefail
+    own_directories
+    [[ ! -d /run/systemd ]] || mount -t tmpfs none /run/systemd # the namespace has no systemd
+    rm -f /etc/ld.so.preload
+    quiet_make install
+    mount --bind /usr/lib /usr/lib
+    mount -o remount,bind,ro /usr/lib
+    /usr/local/bin/nagleshim host enable --unit app --root /
+    /usr/local/bin/nagleshim host enable --preload
+    quiet_make uninstall DESTDIR="$T/elsewhere"
+    /usr/local/bin/nagleshim host status >"$T/enabled"
+    mount -o remount,bind,ro /etc
+    if quiet_make uninstall 2>"$T/refused"; then exit 1; fi
+    mount -o remount,bind,rw /etc
+    mv /usr/local/lib/libnagleshim.so /usr/local
+    /bin/true 2>"$T/without.err"
+    mv /usr/local/libnagleshim.so /usr/local/lib
+    quiet_make uninstall >"$T/uninstalled"
+    /bin/true 2>"$T/after.err"
+    find /usr/local /etc/systemd/system /etc/ld.so.preload -path '*nagleshim*' -o -name ld.so.preload >"$T/left" 2>/dev/null || true
+}
+
+@test "make uninstall first disables the library, or removes nothing if it cannot" {
+    local mounts
+    ns_mount_namespace
+    [[ $EUID -eq 0 && ${#mounts[@]} -gt 0 ]] || ns_skip "only root can enable the library, in a mount namespace"
+    export T
+    export -f uninstalled_while_enabled own_directories quiet_make
+    "${mounts[@]}" bash -c uninstalled_while_enabled 3>&-
+    # With DESTDIR nothing is disabled.
+    [[ $(<"$T/enabled") == "/etc/ld.so.preload: /usr/local/lib/libnagleshim.so"$'\n'"app.service: /usr/local/lib/libnagleshim.so"* ]]
+    grep -qF "make: nothing was removed: first type '/usr/local/bin/nagleshim host disable --library /usr/local/lib/libnagleshim.so'" "$T/refused"
+    # Without the library, an entry that is left makes every program print an error.
+    grep -q 'libnagleshim.so.*cannot be preloaded' "$T/without.err"
+    [[ $(<"$T/uninstalled") == "/etc/ld.so.preload no longer names /usr/local/lib/libnagleshim.so
+app.service will not have the library at its next start" ]]
+    [[ ! -s $T/after.err && ! -s $T/left ]]
 }
