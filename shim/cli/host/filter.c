@@ -21,7 +21,7 @@ static const struct {
     {"clock_gettime", START},
     {"ioctl", START},
     {"lseek", START},
-    {"readlink", START},
+    {"readlinkat", START},
     /* In a program with TCP sockets. */
     {"fcntl", TCP},
     {"getpeername", TCP},
