@@ -113,10 +113,10 @@ void ns_flush_pending(void)
     uint32_t used;
     int saved = errno;
     do {
+        used = NS_GET(&ns_thread, used); /* first: what is added from now on is found below */
         uint32_t next = NS_GET(&ns_thread, list) + 1;
-        NS_PUT(&ns_thread, list, next ? next : 1); /* what is done from now on is listed again */
+        NS_PUT(&ns_thread, list, next ? next : 1);
         ns_thread.corked = false;
-        used = NS_GET(&ns_thread, used);
         for (unsigned at = 0; at < (used & END); at++) {
             int fd = atomic_exchange(&ns_thread.slots[at], 0) - 1;
             struct ns_conn *conn = ns_fd_conn(fd);

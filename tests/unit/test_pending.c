@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* The list of pending work of a thread. A signal handler interrupts each function of the list after
+ * each of its instructions, changes the list itself, and returns or jumps away. Afterwards every
+ * connection with pending work must be in a slot, or not be listed, so that its next write or read
+ * lists it again. */
+#include "socket/socket.h"
+#include "traffic/pending.h"
+#include "traffic/push.h"
+
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+
+/* A sanitizer multiplies the instructions, and each costs as many traps. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { STRIDE = 101 };
+#else
+enum { STRIDE = 1 };
+#endif
+enum { CONNECTIONS = 4, TRAP_FLAG = 0x100 };
+static int fds[CONNECTIONS];
+static struct ns_conn *conns[CONNECTIONS];
+
+static void open_connections(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, len) || listen(listener, CONNECTIONS) ||
+        getsockname(listener, (struct sockaddr *)&address, &len))
+        perror("listen");
+    ns_fd_open(1024);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fds[i], (struct sockaddr *)&address, len))
+            perror("connect");
+        conns[i] = ns_fd_make(fds[i]);
+        NS_PUT(conns[i], kind, NS_CONN_MANAGED);
+        NS_PUT(conns[i], send, NS_SEND_ADAPTIVE);
+    }
+}
+
+/* Something is pending on connection i, as after a write that the kernel holds. */
+static void write_to(int i)
+{
+    NS_PUT(conns[i], held, 1);
+    ns_pending_add(fds[i], conns[i]);
+}
+
+/* Its work was done by another call. */
+static void read_from(int i)
+{
+    NS_PUT(conns[i], held, 0);
+}
+
+static int slots_of(int i)
+{
+    int count = 0;
+    for (unsigned at = 0; at < ns_pending_end(); at++)
+        count += NS_GET(&ns_thread, slots[at]) == fds[i] + 1;
+    return count;
+}
+
+static bool is_listed(int i)
+{
+    return NS_GET(conns[i], listed) == NS_GET(&ns_thread, list);
+}
+
+/* --- what is interrupted, and what the handler does --- */
+
+static void adds(void)
+{
+    write_to(1);
+    write_to(2);
+}
+
+static void flushes(void)
+{
+    ns_flush_pending();
+}
+
+static void drops(void)
+{
+    read_from(0);
+    ns_pending_beside(NULL, false);
+}
+
+static void nothing(void)
+{
+}
+
+static void adds_others(void)
+{
+    write_to(3);
+    write_to(0);
+}
+
+static void flushes_and_adds(void)
+{
+    ns_flush_pending();
+    write_to(2);
+    write_to(0);
+}
+
+static void a_whole_turn(void)
+{
+    write_to(0);
+    write_to(1);
+    ns_flush_pending();
+    write_to(1);
+    write_to(0);
+    read_from(1);
+    ns_pending_beside(NULL, false);
+}
+
+static void (*const interrupted[])(void) = {adds, flushes, drops};
+static const struct {
+    void (*handler)(void);
+    bool jumps;
+} ways[] = {{adds_others, false},
+            {flushes_and_adds, false},
+            {a_whole_turn, false},
+            {nothing, true},
+            {a_whole_turn, true}};
+
+/* --- a trap after each instruction --- */
+
+static volatile long step, wanted;
+static void (*volatile intrudes)(void);
+static volatile bool jumps;
+static sigjmp_buf away;
+
+static void trapped(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info;
+    if (++step != wanted)
+        return;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+    intrudes();
+    if (jumps)
+        siglongjmp(away, 1);
+}
+
+static inline void set_trap(bool on)
+{
+    if (on)
+        __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+    else
+        __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+}
+
+/* Runs the function and is interrupted after its wanted-th instruction. Returns whether it has so
+ * many. */
+static bool run_to(void (*function)(void))
+{
+    step = 0;
+    if (sigsetjmp(away, 1))
+        return true;
+    set_trap(true);
+    function();
+    set_trap(false);
+    return step >= wanted;
+}
+
+static void begin(void)
+{
+    for (int i = 0; i < CONNECTIONS; i++)
+        read_from(i);
+    ns_flush_pending();
+    write_to(0);
+    write_to(1);
+}
+
+/* Is everything that is pending found again? */
+static bool is_sound(bool jumped)
+{
+    for (int i = 0; i < CONNECTIONS; i++) {
+        if (is_listed(i) && !slots_of(i))
+            return false; /* it would never be listed again */
+        if (ns_conn_is_pending(conns[i]) && !slots_of(i) && !jumped)
+            return false;
+    }
+    for (unsigned at = ns_pending_end(); at < NS_PENDING_MOST; at++)
+        if (NS_GET(&ns_thread, slots[at]) && !jumped)
+            return false;
+    for (int i = 0; i < CONNECTIONS; i++)
+        write_to(i);
+    ns_flush_pending();
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (ns_conn_is_pending(conns[i]))
+            return false;
+    return !ns_pending_any();
+}
+
+CHECK(check_every_instruction)
+{
+    long steps = 0, unsound = 0;
+    struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    open_connections();
+    sigaction(SIGTRAP, &action, NULL);
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        intrudes = ways[way].handler;
+        jumps = ways[way].jumps;
+        for (size_t what = 0; what < sizeof interrupted / sizeof *interrupted; what++)
+            for (wanted = 1;; wanted += STRIDE) {
+                begin();
+                if (!run_to(interrupted[what]))
+                    break;
+                steps++;
+                unsound += !is_sound(jumps);
+            }
+    }
+    OK(steps > 3000 / STRIDE,
+       "a handler has interrupted the functions after each of %ld instructions", steps);
+    OK(unsound == 0, "nothing is lost, and nothing stays listed without a slot: %ld times",
+       unsound);
+}
+
+CHECK(check_full_list)
+{
+    read_from(0);
+    write_to(1);
+    ns_flush_pending();
+    write_to(0);
+    for (int i = 1; i < NS_PENDING_MOST; i++) {
+        NS_PUT(conns[1], listed, 0); /* as if each were another connection */
+        write_to(1);
+    }
+    OK(ns_pending_end() == NS_PENDING_MOST, "the list is full");
+    write_to(2);
+    OK(!NS_GET(conns[2], held), "what finds it full is sent");
+    read_from(1);
+    write_to(2);
+    OK(NS_GET(conns[2], held) && slots_of(2) == 1 && slots_of(0) == 1,
+       "what is done makes room for it");
+    ns_flush_pending();
+    OK(!NS_GET(conns[2], held) && !NS_GET(conns[0], held) && !ns_pending_any(), "all are sent");
+}
+
+CHECK(check_polls)
+{
+    write_to(0);
+    write_to(1);
+    read_from(0);
+    read_from(1);
+    ns_flush_old();
+    OK(!ns_pending_any(), "a poll drops what is done, so that the next one finds no list");
+    write_to(2);
+    ns_thread.waits += NS_PENDING_WAITS;
+    ns_flush_old();
+    OK(!NS_GET(conns[2], held) && !ns_pending_any(), "what has been pending for long is sent");
+}
+
+#endif
