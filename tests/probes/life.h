@@ -374,7 +374,8 @@ __attribute__((unused)) static pid_t fork_later(void)
     return pid;
 }
 
-__attribute__((unused)) static void send_right(int by, int fd)
+/* Returns what sendmsg returns. */
+__attribute__((unused)) static ssize_t try_to_send_right(int by, int fd)
 {
     char control[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec one = {control, 1};
@@ -385,7 +386,12 @@ __attribute__((unused)) static void send_right(int by, int fd)
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    EXPECT(sendmsg(by, &message, 0) == 1);
+    return sendmsg(by, &message, MSG_NOSIGNAL);
+}
+
+__attribute__((unused)) static void send_right(int by, int fd)
+{
+    EXPECT(try_to_send_right(by, fd) == 1);
 }
 
 __attribute__((unused)) static int receive_right(int from)

@@ -119,6 +119,10 @@ END
     survives threads jumps
 }
 
+@test "a handler that writes to a log and to a connection, and waits, may interrupt any call" {
+    survives threads handlers-write
+}
+
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then

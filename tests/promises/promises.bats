@@ -54,6 +54,11 @@ keeps() {
     keeps handed listener-is-shared
 }
 
+@test "a connection that is passed on has no option of the library from the first moment, also if a forked child passes it" {
+    keeps handed connection-is-sent
+    keeps handed connection-is-sent-by-child
+}
+
 # --- options, streams and cancellation
 
 @test "TCP_NODELAY that a program sets with syscall() stays on" {

@@ -256,6 +256,7 @@ does_under() {
     does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
     does 'connected write repair write*6' 'write nodelay=1 write*6'
     does 'connected write*2 pass write*6' 'write nodelay=1 write nodelay=0 pass write*6' # it is the receiver's now
+    does 'connected write*2 pass-fails write' 'write nodelay=1 write nodelay=0 pass nodelay=1 write'
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write pass write' 'nodelay=1 cork=1 write look cork=0 nodelay=0 pass write'
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
     does 'connected write aio write*6' 'write aio other:nodelay=1 other:bound nodelay=1 bound write*6'

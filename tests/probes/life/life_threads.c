@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that jump away while their connections hold bytes. */
+/* Threads that jump away while their connections hold bytes, and handlers that write. */
 #include "life.h"
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/time.h>
 
 static sigjmp_buf back;
 
@@ -40,6 +41,71 @@ SCENARIO("jumps")
     still_governed(conn);
     timer_delete(timer);
     close_conn(conn);
+}
+
+enum { MANY = 100 };
+static int log_file;
+static struct conn own; /* the handler's connection */
+static volatile int reports;
+
+/* Writes a traceback to a log, and reports it. */
+static void report(int number)
+{
+    (void)number;
+    int saved = errno;
+    for (int i = 0; i < 12; i++)
+        if (write(log_file, "  File \"x.py\", line 1 in y\n", 28) != 28)
+            wrong("the log is not written");
+    put(own.fd, "re");
+    put(own.fd, "port");
+    poll(NULL, 0, 0);
+    reports++;
+    errno = saved;
+}
+
+/* A server answers many connections in turn and writes a log, while a handler interrupts it at any
+ * place. */
+SCENARIO("handlers-write")
+{
+    struct conn conns[MANY];
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = report, .sa_flags = SA_RESTART};
+    char data[4096];
+    int turn = 0;
+    own = open_conn();
+    log_file = open("/dev/null", O_WRONLY);
+    for (int i = 0; i < MANY; i++)
+        conns[i] = open_conn();
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (double begin = now_ms(); now_ms() < begin + 3000; turn++) {
+        for (int i = 0; i < MANY; i++)
+            answer(conns[i].peer, "ping");
+        for (int i = 0; i < MANY; i++) {
+            EXPECT(read(conns[i].fd, data, 4) == 4);
+            EXPECT(write(conns[i].fd, "pong", 4) == 4);
+        }
+        EXPECT(write(log_file, "a batch is answered\n", 20) == 20);
+        poll(NULL, 0, 0);
+        for (int i = 0; i < MANY; i++)
+            EXPECT(RAW(recvfrom, conns[i].peer, data, sizeof data, MSG_DONTWAIT) > 0);
+        while (RAW(recvfrom, own.peer, data, sizeof data, MSG_DONTWAIT) > 0)
+            ;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    EXPECT(turn > 10 && reports > 100);
+    wait_ms(1);
+    while (RAW(recvfrom, own.peer, data, sizeof data, MSG_DONTWAIT) > 0)
+        ;
+    answer(own.peer, "!"); /* a connection that only sends may be left to Nagle's algorithm */
+    EXPECT(read(own.fd, data, 1) == 1);
+    still_governed(own);
+    for (int i = 0; i < MANY; i++) {
+        still_governed(conns[i]);
+        close_conn(conns[i]);
+    }
+    close_conn(own);
+    close(log_file);
 }
 
 LIFE_MAIN

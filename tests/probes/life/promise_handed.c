@@ -119,4 +119,43 @@ SCENARIO("listener-is-sent")
     close(pair[1]);
 }
 
+/* A worker that is quicker than the sender's return from sendmsg: it looks at each connection as
+ * soon as it has come. */
+static void connection_is_sent(bool by_child)
+{
+    enum { TIMES = 200 };
+    struct sockaddr_in address;
+    int pair[2], listener = listen_here(&address);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    pid_t worker = fork();
+    if (worker == 0) {
+        int set = 0;
+        for (int i = 0; i < TIMES; i++) {
+            int fd = receive_right(pair[1]);
+            set += !is_as_made(fd);
+            close(fd);
+        }
+        _exit(set != 0);
+    }
+    pid_t sender = by_child ? fork() : 0;
+    if (sender == 0)
+        for (int i = 0; i < TIMES; i++) {
+            int client = raw_client(&address), server = accept(listener, NULL, NULL);
+            send_right(pair[0], server);
+            close(server);
+            RAW(close, client, 0, 0, 0);
+        }
+    if (by_child && sender == 0)
+        _exit(0);
+    if (by_child)
+        child_ended(sender, 0);
+    child_ended(worker, 0);
+    close(listener);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+SCENE("connection-is-sent", connection_is_sent(false))
+SCENE("connection-is-sent-by-child", connection_is_sent(true))
+
 LIFE_MAIN

@@ -255,6 +255,13 @@ SCENARIO_NAMED(is_passed, "pass")
     send_right(pair[0], near.fd);
 }
 
+SCENARIO("pass-fails")
+{
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    RAW(close, pair[1], 0, 0, 0);
+    EXPECT(try_to_send_right(pair[0], near.fd) == -1);
+}
+
 SCENARIO("pass-back")
 {
     is_passed();
