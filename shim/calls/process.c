@@ -242,10 +242,10 @@ NS_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    bool filters = option == PR_SET_SECCOMP &&
-                   ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT,
-                                  argument[0] == SECCOMP_MODE_FILTER, (long)argument[1]);
-    if (filters || (option == PR_SET_TSC && argument[0] == PR_TSC_SIGSEGV)) /* no clock either */
+    if (option == PR_SET_SECCOMP
+            ? ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
+                             (long)argument[1])
+            : option == PR_SET_TSC && argument[0] == PR_TSC_SIGSEGV) /* it may read no clock */
         ns_before_filter();
     return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }

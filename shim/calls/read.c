@@ -15,13 +15,6 @@ static bool found_nothing(ssize_t result, int saved)
     return true;
 }
 
-/* Before a read of anything but a connection with a rule. */
-static inline void before_other_read(int fd)
-{
-    if (ns_pending_any())
-        ns_flush_unless_ready(fd, NULL, POLLIN);
-}
-
 /* A complete read. conn: NULL if no rule applies to fd. PROBE is the call made without waiting,
  * CALL the call as the program asked. Its value is the result. */
 #define PROBE_THEN_READ(fd, conn, flags, PROBE, CALL)                                              \
@@ -36,7 +29,7 @@ static inline void before_other_read(int fd)
             ns_in_end(fd, conn, count, errno, flags);                                              \
         } else {                                                                                   \
             if (!((flags)&MSG_DONTWAIT))                                                           \
-                before_other_read(fd);                                                             \
+                ns_flush_unless_ready(fd, NULL, POLLIN);                                           \
             count = CALL;                                                                          \
         }                                                                                          \
         count;                                                                                     \
@@ -95,7 +88,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
     if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)
-        before_other_read(fd);
+        ns_flush_unless_ready(fd, NULL, POLLIN);
     return conn;
 }
 

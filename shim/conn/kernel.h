@@ -31,8 +31,8 @@ struct ns_address ns_kernel_local(int fd);
 struct ns_address ns_kernel_remote(int fd);
 
 /* Can the program read these bytes? Without a fault if it cannot. known: an address that can be
- * read, such as one of the caller's stack; becomes the last one that was asked about. A system call
- * for each page that is not the page of known. */
+ * read, as of the caller's stack. A system call for each page that is not that of known, which
+ * becomes the last one. */
 bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */

@@ -122,16 +122,10 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     NS_PUT(conn, kind, (uint8_t)kind);
 }
 
-/* The entry of a socket that is not TCP. */
-static struct ns_conn *other_socket(int domain)
-{
-    return domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER;
-}
-
 void ns_socket_created(int fd, int domain, int type, int protocol)
 {
     if (!ns_kernel_is_tcp(domain, type, protocol) || ns_process_is_disabled()) {
-        ns_fd_set(fd, other_socket(domain));
+        ns_fd_set(fd, domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER);
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
@@ -215,16 +209,17 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 }
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
- * or, if it is not a TCP socket, one of the values of fds.h. any: fd may be no socket. Then it gets
- * no socket call if it is not TCP, since a seccomp filter may kill a process without sockets for
- * one (systemd's SystemCallFilter=~@network-io). */
+ * or one of the values of fds.h. any: fd may be no socket. Then only TCP gets a socket call, since
+ * a filter may kill for one (systemd's SystemCallFilter=~@network-io). */
 static struct ns_conn *found(int fd, bool any)
 {
     if (any && !ns_kernel_may_be_tcp(fd))
         return NS_FD_UNKNOWN;
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if (!kind.tcp) /* its number may become another file's unseen */
-        return kind.domain < 0 ? NS_FD_UNKNOWN : other_socket(kind.domain);
+    if (kind.domain < 0) /* its number may become another file's unseen */
+        return NS_FD_UNKNOWN;
+    if (!kind.tcp)
+        return kind.domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER;
     struct ns_conn *conn = ns_conn_make();
     if (!conn)
         return NS_FD_UNKNOWN;

@@ -4,6 +4,7 @@
 
 #include "base/real.h"
 #include "conn/kernel.h"
+#include "conn/process.h"
 #include "traffic/push.h"
 
 #include <sys/syscall.h>
@@ -164,7 +165,8 @@ void ns_flush_old(void)
 static bool is_ready(int fd, short events)
 {
     if (!ns_fd_conn(fd) && ns_kernel_is_file(fd)) {
-        ns_fd_fill(fd, NS_FD_FILE);
+        if (!ns_has_other_fds())
+            ns_fd_fill(fd, NS_FD_FILE);
         return true;
     }
     struct pollfd one = {.fd = fd, .events = events};

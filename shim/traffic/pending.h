@@ -25,9 +25,9 @@ enum {
 };
 
 /* A signal handler may interrupt the code that changes the list at any instruction, may change the
- * list itself, and may jump away, for good or for a while. So each change is one atomic operation,
- * and no code relies on what it has read before. A connection may be in several slots, or in one
- * after its work was sent; but what is listed under the list's name is in a slot. */
+ * list itself, and may jump away, for good or for a while. So each change is one atomic operation
+ * that relies on nothing read before. A connection may be in several slots, or in one after its
+ * work was sent; but what is listed under the list's name is in a slot. */
 struct ns_thread {
     uint32_t id;           /* names this thread in ns_conn.writer; 0: none yet */
     uint32_t waits;        /* counts the waits of this thread */
@@ -97,11 +97,11 @@ void ns_flush_pushes(void);
 /* After a wait that has not blocked: send what has been pending for NS_PENDING_WAITS waits. */
 void ns_flush_old(void);
 
-/* Is the next call on fd, which has no rule, not asked about? Calls on files do not wait. A program
- * that writes lines to a log, copies from a pipe or writes to many peers hardly ever waits there:
- * after NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked
- * about. Where it waits after all, Nagle's algorithm has the rest, as without the library. With a
- * cork in the list each call is asked about. */
+/* Is the next call on fd, which has no rule, not asked about? Calls on files do not wait, and those
+ * of a program that writes a log, copies from a pipe or serves many peers hardly ever: after
+ * NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked about. If
+ * such a call waits after all, Nagle's algorithm sends the bytes as without the library. A cork
+ * would not, so with a cork in the list each call is asked about. */
 static inline bool ns_pending_skips(int fd, bool reads)
 {
     uint8_t *ready = &ns_thread.ready[reads];
