@@ -99,12 +99,14 @@ SCENARIO("handlers-write")
         ;
     answer(own.peer, "!"); /* a connection that only sends may be left to Nagle's algorithm */
     EXPECT(read(own.fd, data, 1) == 1);
-    still_governed(own);
-    for (int i = 0; i < MANY; i++) {
-        still_governed(conns[i]);
-        close_conn(conns[i]);
+    for (int i = 0; i <= MANY; i++) {
+        struct conn conn = i < MANY ? conns[i] : own;
+        put(conn.fd, "still ");
+        put(conn.fd, "here");
+        arrives(conn.peer, "still here");
+        is_governed(conn.fd);
+        close_conn(conn);
     }
-    close_conn(own);
     close(log_file);
 }
 
