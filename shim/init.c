@@ -134,8 +134,7 @@ static bool find_rules(int argc, char **argv)
 }
 
 /* Sockets of a service manager or inetd, which get their rule now, since a server on stdio may
- * never make a call that the library sees. Any other inherited socket is found at its first use.
- * Asks with getsockopt only, which asks no file system. */
+ * never make a call that the library sees. Any other inherited socket is found at its first use. */
 static void register_inherited(void)
 {
     enum { MOST = 256 };

@@ -26,23 +26,17 @@ void ns_in_child(void)
     ns_report_forked();
 }
 
-NS_EXPORT pid_t fork(void)
-{
-    ns_before_child(false);
-    pid_t pid = NS_REAL(fork)();
-    if (pid == 0)
-        ns_in_child();
-    return pid;
-}
-
-NS_EXPORT pid_t _Fork(void)
-{
-    ns_before_child(false);
-    pid_t pid = NS_REAL(_Fork)();
-    if (pid == 0)
-        ns_in_child();
-    return pid;
-}
+#define FORKS(name)                                                                                \
+    NS_EXPORT pid_t name(void)                                                                     \
+    {                                                                                              \
+        ns_before_child(false);                                                                    \
+        pid_t pid = NS_REAL(name)();                                                               \
+        if (pid == 0)                                                                              \
+            ns_in_child();                                                                         \
+        return pid;                                                                                \
+    }
+FORKS(fork)
+FORKS(_Fork)
 
 /* Forks inside libc; only the child returns. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
@@ -150,33 +144,17 @@ void ns_before_end(void)
     ns_report_end();
 }
 
-NS_EXPORT void abort(void)
-{
-    ns_before_end();
-    NS_REAL(abort)();
-    __builtin_unreachable();
-}
-
-NS_EXPORT void quick_exit(int status)
-{
-    ns_before_end();
-    NS_REAL(quick_exit)(status);
-    __builtin_unreachable();
-}
-
-NS_EXPORT void _exit(int status)
-{
-    ns_before_end();
-    NS_REAL(_exit)(status);
-    __builtin_unreachable();
-}
-
-NS_EXPORT void _Exit(int status)
-{
-    ns_before_end();
-    NS_REAL(_Exit)(status);
-    __builtin_unreachable();
-}
+#define ENDS(name, parameters, arguments)                                                          \
+    NS_EXPORT void name parameters                                                                 \
+    {                                                                                              \
+        ns_before_end();                                                                           \
+        NS_REAL(name) arguments;                                                                   \
+        __builtin_unreachable();                                                                   \
+    }
+ENDS(abort, (void), ())
+ENDS(quick_exit, (int status), (status))
+ENDS(_exit, (int status), (status))
+ENDS(_Exit, (int status), (status))
 
 int *ns_before_clone(unsigned long flags, bool clears)
 {

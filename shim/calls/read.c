@@ -22,7 +22,7 @@ static bool found_nothing(ssize_t result, int saved)
         ssize_t count;                                                                             \
         int saved = errno;                                                                         \
         if (__builtin_expect(conn != NULL, 1)) {                                                   \
-            if (ns_in_begin(fd, conn, flags) == NS_READ_PLAIN)                                     \
+            if (!ns_in_begin(fd, conn, flags))                                                     \
                 count = CALL;                                                                      \
             else if (count = PROBE, found_nothing(count, saved))                                   \
                 count = CALL;                                                                      \
@@ -87,7 +87,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 /* Before a read that has no form without waiting. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
-    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags) == NS_READ_PROBE_FIRST)
+    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags))
         ns_flush_unless_ready(fd, NULL, POLLIN);
     return conn;
 }

@@ -24,7 +24,7 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 void ns_before_accept(int fd)
 {
     ns_thread.waits++;
-    ns_socket_arrived(fd, false);
+    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
     ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 
@@ -50,7 +50,7 @@ NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int
 void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
-    ns_socket_arrived(fd, false);
+    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
     ns_socket_connecting(fd, remote, len);
 }
 
@@ -62,7 +62,7 @@ NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
 
 void ns_before_listen(int fd)
 {
-    ns_socket_arrived(fd, false);
+    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
     ns_socket_listening(fd);
 }
 
@@ -120,12 +120,16 @@ NS_EXPORT void closefrom(int low)
         close_each_from(first);
 }
 
-NS_EXPORT int dup(int fd)
+static int after_dup(int fd, int copy)
 {
-    int copy = NS_REAL(dup)(fd);
     if (copy >= 0 && !ns_has_other_fds())
         ns_handover_duplicated(fd, copy);
     return copy;
+}
+
+NS_EXPORT int dup(int fd)
+{
+    return after_dup(fd, NS_REAL(dup)(fd));
 }
 
 /* dup2 and dup3 close copy if fd is valid. */
@@ -142,24 +146,16 @@ void ns_before_replacing(int fd, int copy)
 
 NS_EXPORT int dup2(int fd, int copy)
 {
-    bool child = ns_has_other_fds();
-    if (!child)
+    if (!ns_has_other_fds())
         ns_before_replacing(fd, copy);
-    int result = NS_REAL(dup2)(fd, copy);
-    if (result >= 0 && !child)
-        ns_handover_duplicated(fd, copy);
-    return result;
+    return after_dup(fd, NS_REAL(dup2)(fd, copy));
 }
 
 NS_EXPORT int dup3(int fd, int copy, int flags)
 {
-    bool child = ns_has_other_fds();
-    if (!child && !(flags & ~O_CLOEXEC))
+    if (!(flags & ~O_CLOEXEC) && !ns_has_other_fds())
         ns_before_replacing(fd, copy);
-    int result = NS_REAL(dup3)(fd, copy, flags);
-    if (result >= 0 && !child)
-        ns_handover_duplicated(fd, copy);
-    return result;
+    return after_dup(fd, NS_REAL(dup3)(fd, copy, flags));
 }
 
 NS_EXPORT int fclose(FILE *stream)
@@ -214,16 +210,18 @@ static void each_right(const struct msghdr *message, void (*visit)(int fd))
 
 void ns_rights_sent(int fd, const struct msghdr *message, void (*visit)(int fd))
 {
+    enum { MOST = 128 * 1024 }; /* the kernel refuses larger ones (net.core.optmem_max) */
     uintptr_t known = (uintptr_t)&known;
     if (ns_fd_any() && ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_UNIX &&
         ns_kernel_can_read(message, sizeof *message, &known) &&
+        (uint32_t)message->msg_controllen <= MOST &&
         ns_kernel_can_read(message->msg_control, (uint32_t)message->msg_controllen, &known))
         each_right(message, visit);
 }
 
 static void arrives(int fd)
 {
-    ns_socket_arrived(fd, true);
+    ns_socket_arrived(fd, NS_HANDED_ON);
 }
 
 void ns_rights_received(const struct msghdr *message)

@@ -48,11 +48,11 @@ struct ns_conn {
     _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has while nothing is held */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
     _Atomic uint8_t no_batch;       /* why no burst may be held: bits below */
-    _Atomic uint8_t lowat;          /* SO_RCVLOWAT above 1: no read without waiting */
+    _Atomic uint8_t generation;     /* of the process that made it: process.h */
     _Atomic uint8_t flags;          /* bits below */
     _Atomic uint8_t in_flight;      /* something was sent, and perhaps not acknowledged yet */
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
-    _Atomic uint8_t waitall;        /* struct ns_whole; for a listener: generation (process.h) */
+    _Atomic uint8_t waitall;        /* struct ns_whole */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
     _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
@@ -99,7 +99,14 @@ enum {
     NS_EXPECTED = 8,         /* what its rule sets was set at socket(), and counted */
     NS_WAITS_UNSEEN = 16,    /* the program waits unseen, after a read that found nothing */
     NS_READS_AGAIN = 32, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
+    NS_LOWAT = 64,       /* SO_RCVLOWAT above 1: no read without waiting */
 };
+
+static inline void ns_conn_set_lowat(struct ns_conn *conn, bool above)
+{
+    uint8_t flags = NS_GET(conn, flags) & (uint8_t)~NS_LOWAT;
+    NS_PUT(conn, flags, flags | (above ? NS_LOWAT : 0));
+}
 
 /* Does a rule apply to the socket, or may one? */
 static inline bool ns_conn_is_tracked(const struct ns_conn *conn)

@@ -6,6 +6,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
@@ -90,12 +91,17 @@ bool ns_kernel_is_file(int fd)
     return file;
 }
 
-/* Only what has no offset can be a socket; of that, only TCP knows this request, and refuses it for
- * a listener (tcp_ioctl, net/ipv4/tcp.c). */
+/* A socket has no offset, but neither have a pipe, a terminal and some files of FUSE. statx asks no
+ * server here (fuse_update_get_attr, fs/fuse/dir.c). Of sockets only TCP knows the request, and
+ * refuses it for a listener (tcp_ioctl, net/ipv4/tcp.c). */
 bool ns_kernel_may_be_tcp(int fd)
 {
+    struct statx found;
     int saved = errno, bytes;
     bool may = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) < 0 && errno == ESPIPE &&
+               NS_SYSTEM(SYS_statx, fd, "", (long)(AT_EMPTY_PATH | AT_STATX_DONT_SYNC),
+                         (long)STATX_TYPE, &found) == 0 &&
+               S_ISSOCK(found.stx_mode) &&
                (NS_SYSTEM(SYS_ioctl, fd, (long)SIOCOUTQNSD, &bytes) == 0 || errno == EINVAL);
     errno = saved;
     return may;

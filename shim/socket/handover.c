@@ -17,12 +17,17 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-/* Not one that a forked process has from its parent, which still accepts from it, and not one that
- * came from another process or was restored. */
+/* Was it made in this process? A forked one may share it with its parent, which relies on it. */
+static bool is_own(const struct ns_conn *conn)
+{
+    return NS_GET(conn, generation) == atomic_load(&ns_process_generation);
+}
+
+/* Not one that came from another process or was restored. */
 static bool is_own_listener(const struct ns_conn *conn)
 {
     return NS_GET(conn, kind) == NS_CONN_LISTENER && !(NS_GET(conn, flags) & NS_LISTENER_ADOPTED) &&
-           NS_GET(conn, waitall) == atomic_load(&ns_process_generation);
+           is_own(conn);
 }
 
 /* Set the options of this process's listener to the application's values, since the library's would
@@ -104,8 +109,8 @@ void ns_handover_begins(bool replaced)
     errno = saved;
 }
 
-/* From now on the socket is left alone. undoes: its options become the program's own. */
-static void leave_alone(int fd, struct ns_conn *conn, bool undoes)
+/* From now on the socket is left alone, and its options become the program's own. */
+static void leave_alone(int fd, struct ns_conn *conn)
 {
     bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     ns_push(fd, conn);
@@ -114,7 +119,7 @@ static void leave_alone(int fd, struct ns_conn *conn, bool undoes)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (!listens && undoes) {
+    if (!listens && is_own(conn)) {
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }
@@ -122,12 +127,11 @@ static void leave_alone(int fd, struct ns_conn *conn, bool undoes)
     NS_PUT(conn, ack_state, 0);
 }
 
-/* In a forked process connections keep their options: its parent may use the same sockets. */
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     ns_socket_use(fd, false);
-    leave_alone(fd, conn, !ns_process_is_child());
+    leave_alone(fd, conn);
 }
 
 void ns_handover_passes(int fd)
@@ -141,14 +145,13 @@ void ns_handover_passes(int fd)
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     if (nodelay >= 0) /* a child may have set it for the program that it started */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
-    leave_alone(fd, conn, true);
+    leave_alone(fd, conn);
 }
 
 void ns_handover_kept(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (conn && NS_GET(conn, kind) == NS_CONN_MANAGED && !NS_GET(conn, rule) &&
-        !ns_process_is_disabled())
+    if (conn && !NS_GET(conn, rule) && !ns_process_is_disabled() && !ns_has_other_fds())
         NS_PUT(conn, kind, NS_CONN_ASK);
 }
 
@@ -188,7 +191,7 @@ void ns_handover_duplicated(int from, int to)
 
 void ns_handover_started_with(int fd)
 {
-    ns_socket_arrived(fd, true);
+    ns_socket_arrived(fd, NS_HANDED_ON);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
         return;

@@ -126,7 +126,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
     if (level == IPPROTO_TCP)
         note_tcp(fd, conn, option, given);
     else if (level == SOL_SOCKET && option == SO_RCVLOWAT)
-        NS_PUT(conn, lowat, given != 1);
+        ns_conn_set_lowat(conn, given != 1);
     return result;
 }
 

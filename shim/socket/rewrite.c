@@ -153,7 +153,7 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
         bool acts = action && action->verb != NS_SOCKOPT_PASS;
         bool asked = is_deferred(view, index);
         if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
-            NS_PUT(conn, lowat, 1);
+            ns_conn_set_lowat(conn, true);
         if (asked) {
             int value = atomic_load_explicit(&view->asked[index], memory_order_relaxed);
             atomic_fetch_and(&view->deferred, ~(UINT32_C(1) << index));

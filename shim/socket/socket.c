@@ -185,9 +185,9 @@ static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
     NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
-    NS_PUT(conn, waitall, atomic_load(&ns_process_generation));
-    uint8_t counted = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED);
-    NS_PUT(conn, flags, counted | adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    NS_PUT(conn, generation, atomic_load(&ns_process_generation));
+    uint8_t kept = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED | NS_LOWAT);
+    NS_PUT(conn, flags, kept | adopted | (settled ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }
 
@@ -209,11 +209,11 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 }
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
- * or one of the values of fds.h. any: fd may be no socket. Then only TCP gets a socket call, since
- * a filter may kill for one (systemd's SystemCallFilter=~@network-io). */
-static struct ns_conn *found(int fd, bool any)
+ * or one of the values of fds.h. If it may be no socket, only TCP gets a socket call, since a
+ * filter may kill for one (systemd's SystemCallFilter=~@network-io). */
+static struct ns_conn *found(int fd, enum ns_arrival how)
 {
-    if (any && !ns_kernel_may_be_tcp(fd))
+    if (how != NS_USED_AS_SOCKET && !ns_kernel_may_be_tcp(fd))
         return NS_FD_UNKNOWN;
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     if (kind.domain < 0) /* its number may become another file's unseen */
@@ -229,9 +229,9 @@ static struct ns_conn *found(int fd, bool any)
     return conn;
 }
 
-/* any: the call on fd, if there is one, works on other descriptors than sockets, too. */
-static void look_up(int fd, bool handed_on, bool any)
+void ns_socket_arrived(int fd, enum ns_arrival how)
 {
+    bool handed_on = how == NS_HANDED_ON;
     if (!ns_fd_is_open(fd) || (!handed_on && !ns_fd_may_be_socket(ns_fd_lookup(fd))) ||
         ns_has_other_fds())
         return;
@@ -240,14 +240,9 @@ static void look_up(int fd, bool handed_on, bool any)
     if (ns_process_is_disabled())
         ns_fd_set(fd, NS_FD_UNKNOWN);
     else if (handed_on)
-        ns_fd_set(fd, found(fd, any));
+        ns_fd_set(fd, found(fd, how));
     else /* inherited, or made or duplicated without the library's knowledge */
-        ns_fd_fill(fd, found(fd, any));
-}
-
-void ns_socket_arrived(int fd, bool handed_on)
-{
-    look_up(fd, handed_on, handed_on);
+        ns_fd_fill(fd, found(fd, how));
 }
 
 /* Choose the rule of a socket that came from outside. */
@@ -264,7 +259,7 @@ static void choose(int fd, struct ns_conn *conn)
     NS_DEBUG(fd, "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && own));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
-    NS_PUT(conn, lowat, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
+    ns_conn_set_lowat(conn, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
     ns_delack_found(fd, conn);
     if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
         NS_PUT(conn, no_batch, NS_NO_PUSH);
@@ -281,7 +276,7 @@ static void choose(int fd, struct ns_conn *conn)
 struct ns_conn *ns_socket_use(int fd, bool sockets_only)
 {
     if (sockets_only || ns_socket_may_be_inherited(fd))
-        look_up(fd, false, !sockets_only);
+        ns_socket_arrived(fd, sockets_only ? NS_USED_AS_SOCKET : NS_USED);
     struct ns_conn *conn = ns_fd_conn(fd);
     if (!conn || !ns_conn_is_tracked(conn))
         return NULL;
@@ -322,7 +317,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
     NS_PUT(conn, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(conn, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(conn, delack, NS_GET(from, delack));
-    NS_PUT(conn, lowat, NS_GET(from, lowat));
+    ns_conn_set_lowat(conn, NS_GET(from, flags) & NS_LOWAT);
     ns_rewrite_inherit(conn, from);
     if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
         NS_PUT(conn, kind, NS_CONN_MANAGED);

@@ -25,10 +25,11 @@ void ns_socket_listening(int fd);
 /* After accept() returned fd. flags are accept4's. */
 void ns_socket_accepted(int listener, int fd, int flags);
 
-/* fd came into the process in another way. Its rule is chosen at its first use. handed_on: by
- * another process (inherited, or in a message). Otherwise fd is about to be used: looks it up in
- * the kernel if the table does not know it. */
-void ns_socket_arrived(int fd, bool handed_on);
+/* fd came into the process in another way. Its rule is chosen at its first use. It was handed on by
+ * another process (inherited, or in a message); or it is about to be used, by a call that works on
+ * sockets only or not: looks it up in the kernel if the table does not know it. */
+enum ns_arrival { NS_HANDED_ON, NS_USED, NS_USED_AS_SOCKET };
+void ns_socket_arrived(int fd, enum ns_arrival how);
 
 /* Descriptors below 64 that nobody has asked the kernel about. Each is asked about once, at the
  * first write or stream of it. (A call that works on sockets only asks about every unknown one.) */

@@ -13,10 +13,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
+bool ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
     if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
-        return NS_READ_PLAIN; /* does not wait; a poll that follows does */
+        return false; /* does not wait; a poll that follows does */
     ns_thread.waits++;
     ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     /* A probe would make the reads short that follow. */
@@ -25,13 +25,13 @@ enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags)
         if (ns_whole_begins(ns_conn_waitall(conn)))
             ns_acknowledge_from_now_on(fd, conn, false);
         ns_thread.waitall_at = (uint16_t)(ns_push_time() / 1000);
-        return NS_READ_PLAIN;
+        return false;
     }
-    if (__builtin_expect(NS_GET(conn, lowat), 0)) {
+    if (__builtin_expect(NS_GET(conn, flags) & NS_LOWAT, 0)) {
         ns_flush_pending();
-        return NS_READ_PLAIN;
+        return false;
     }
-    return ns_pending_any() && ns_pending_beside(NULL, false) ? NS_READ_PROBE_FIRST : NS_READ_PLAIN;
+    return ns_pending_any() && ns_pending_beside(NULL, false);
 }
 
 /* Lists fd if state says that an ACK is pending, and limits the kernel's delay of it. */
@@ -72,14 +72,16 @@ static bool waits_after_read(const struct ns_conn *conn)
 }
 
 /* Has a write that the library cannot see begun the kernel's interactive mode? unseen: there are
- * such writes. The kernel is asked at a read, then at about every second one, every fourth one and
- * so on, ASKED times at most; but not at the first read, if no such write is known, so that a
- * connection with one request and one answer costs no system call. */
+ * such writes. The kernel is asked at ALWAYS reads, then at about every second one, every fourth
+ * one and so on, ASKED times in all if it never was; but not at the first read, if no such write is
+ * known, so that a connection with one request and one answer costs no system call. */
 static bool is_interactive(int fd, struct ns_conn *conn, bool unseen)
 {
-    enum { ASKED = 16 };
+    enum { ALWAYS = 5, ASKED = 16 };
     unsigned asked = NS_GET(conn, asked);
-    if (asked > ASKED || (asked && ns_thread.waits & ((1u << (asked - 1)) - 1)))
+    /* The product's bits do not follow from how often the program waits for each read. */
+    uint32_t mixed = ns_thread.waits * UINT32_C(2654435761) >> 16;
+    if (asked > ASKED || mixed & ((1u << (asked > ALWAYS ? asked - ALWAYS : 0)) - 1))
         return false;
     bool is = (asked || unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
     NS_PUT(conn, asked, (uint8_t)(is ? 1 : asked + 1));

@@ -9,15 +9,9 @@
 
 #include <sys/types.h>
 
-/* How to make a read. */
-enum ns_reading {
-    NS_READ_PLAIN, /* as the application asked */
-    /* First without waiting. If there is no data: ns_flush_pending, then the original call. */
-    NS_READ_PROBE_FIRST,
-};
-
-/* Before a read with recv's flags. */
-enum ns_reading ns_in_begin(int fd, struct ns_conn *conn, int flags);
+/* Before a read with recv's flags. Must it first be made without waiting? If there is no data then,
+ * ns_flush_pending and the call as the application asked follow. */
+bool ns_in_begin(int fd, struct ns_conn *conn, int flags);
 
 /* After a read with recv's flags, with its result and its errno. */
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);

@@ -40,8 +40,8 @@ static bool fill_slot(int fd)
     unsigned end = ns_pending_end();
     for (unsigned i = 0; i < NS_PENDING_MOST; i++) {
         unsigned at = (end + i) % NS_PENDING_MOST;
-        int empty = 0;
-        if (!atomic_compare_exchange_strong(&ns_thread.slots[at], &empty, fd + 1))
+        int entry = NS_GET(&ns_thread, slots[at]);
+        if (entry || !atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, fd + 1))
             continue;
         uint32_t used = NS_GET(&ns_thread, used), next;
         do
@@ -66,8 +66,10 @@ bool ns_pending_beside(const struct ns_conn *conn, bool all)
         }
         if (other)
             NS_PUT(other, listed, 0); /* now, since a signal handler may jump away */
-        if (entry && atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, 0) && other) {
-            NS_PUT(other, listed, 0); /* again, since it may have listed it here */
+        /* Again, since the handler may have listed it here, or another one under this number. */
+        if (entry && atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, 0) &&
+            (other = ns_fd_conn(entry - 1))) {
+            NS_PUT(other, listed, 0);
             if (ns_conn_is_pending(other))
                 ns_pending_list(entry - 1, other);
         }
@@ -106,9 +108,9 @@ static void each(void (*send)(int fd, struct ns_conn *conn))
     errno = saved;
 }
 
-/* Slots are emptied before their work is sent, and the list ends only if nothing was added since
- * its end was read. So neither a signal handler that interrupts this nor one that jumps away leaves
- * anything behind that is listed and in no slot. */
+/* The list ends only if nothing was added since its end was read. Slots are emptied before their
+ * work is sent: what a signal handler jumps away from in between is sent with the connection's next
+ * write or read, at the latest. */
 void ns_flush_pending(void)
 {
     uint32_t used;
@@ -164,11 +166,11 @@ void ns_flush_old(void)
 /* Is fd ready for events, or a file, so that a call does not wait? */
 static bool is_ready(int fd, short events)
 {
-    if (!ns_fd_conn(fd) && ns_kernel_is_file(fd)) {
-        if (!ns_has_other_fds())
-            ns_fd_fill(fd, NS_FD_FILE);
+    bool file = !ns_fd_conn(fd) && ns_kernel_is_file(fd);
+    if (!ns_has_other_fds())
+        ns_fd_fill(fd, file ? NS_FD_FILE : NS_FD_UNKNOWN);
+    if (file)
         return true;
-    }
     struct pollfd one = {.fd = fd, .events = events};
     struct timespec none = {0, 0};
     int saved = errno;

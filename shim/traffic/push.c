@@ -58,7 +58,7 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
     int wanted = ns_conn_wants_nodelay(conn);
     if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, held) || ns_process_is_disabled())
         return;
-    if (ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, wanted) == 0)
+    if (set(fd, conn, TCP_NODELAY, wanted) == 0)
         NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
     else /* a filter or an LSM: not tried again, as a push would fail, too */
         NS_PUT(conn, send, NS_SEND_APP);

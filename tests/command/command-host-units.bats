@@ -171,7 +171,7 @@ CASES
 @test "enable --unit refuses a SystemCallFilter= that forbids a call of the library, and prints what else a filter means" {
     local shown number said
     local default="clock_gettime clock_nanosleep execve exit futex getpid mmap prlimit64"
-    local files="access close fcntl ioctl lseek openat read readlinkat write"
+    local files="access close fcntl ioctl lseek openat read readlinkat statx write"
     local network="accept accept4 bind connect getpeername getsockname getsockopt recvfrom sendto setsockopt socket"
     make_live
     snapshot >"$T/before"

@@ -59,6 +59,11 @@ keeps() {
     keeps handed connection-is-sent-by-child
 }
 
+@test "a socket that could not be passed on is treated as before, and so is a parent's connection that a child passes on" {
+    keeps handed pass-fails
+    keeps handed parent-goes-on
+}
+
 # --- options, streams and cancellation
 
 @test "TCP_NODELAY that a program sets with syscall() stays on" {

@@ -31,7 +31,7 @@ started() {
 
 # Whether a descriptor below 64 is an inherited socket is asked once, at the first write to it. Removes these calls.
 asked_once() {
-    local asks='lseek\([0-9]+, 0, SEEK_CUR|ioctl\([0-9]+, SIOCOUTQNSD|getsockopt\([0-9]+, SOL_SOCKET, SO_DOMAIN'
+    local asks='lseek\([0-9]+, 0, SEEK_CUR|statx\([0-9]+, ""|ioctl\([0-9]+, SIOCOUTQNSD|getsockopt\([0-9]+, SOL_SOCKET, SO_DOMAIN'
     grep -oE "$asks" "$T/shimmed" | sort >"$T/asked" || true
     diff "$T/asked" <(sort -u "$T/asked")
     sed -i -E "/$asks/d" "$T/shimmed"

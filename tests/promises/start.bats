@@ -16,7 +16,7 @@ added() {
     for preload in "$PROBES/empty.so" "$LIBRARY"; do
         timeout 30 strace -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$@" /bin/true 5</proc/self/mountinfo
         # From the end of the loader's work on.
-        sed -n '/munmap/,$p' "$T/trace" | sed 1d | grep -v '^clock_gettime' | sed -E 's/(lseek|ioctl)\(([0-9]).*/\1 \2/; s/(O_PATH).*/\1/' >"$T/${preload##*/}"
+        sed -n '/munmap/,$p' "$T/trace" | sed 1d | grep -v '^clock_gettime' | sed -E 's/(lseek|ioctl|statx)\(([0-9]).*/\1 \2/; s/(O_PATH).*/\1/' >"$T/${preload##*/}"
     done
     diff "$T/empty.so" "$T/libnagleshim.so" | sed -n 's/^> //p'
 }
@@ -27,7 +27,7 @@ added() {
     output=$(added -E NAGLESHIM_POLICY_DIR=/nonexistent </dev/null 2> >(cat >&2))
     echo "$output"
     # 0 is a file, 1 and 2 are pipes.
-    [[ $output == $'openat(AT_FDCWD, "/nonexistent", O_RDONLY|O_CLOEXEC|O_PATH\nlseek 0\nlseek 1\nioctl 1\nlseek 2\nioctl 2' ]]
+    [[ $output == $'openat(AT_FDCWD, "/nonexistent", O_RDONLY|O_CLOEXEC|O_PATH\nlseek 0\nlseek 1\nstatx 1\nlseek 2\nstatx 2' ]]
 }
 
 @test "systemd's SystemCallFilter=~@network-io does not kill a program that has no TCP socket" {

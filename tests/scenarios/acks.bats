@@ -115,6 +115,41 @@ as_few_segments() {
     as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'selectroom w60 %.0s' {1..3000}) r1" 5 1.1
 }
 
+@test "a forked child that reads requests does not stall if its parent writes the answers, however often it waits" {
+    cat >"$T/child.py" <<'END'
+import os, select, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"listening on port {listener.getsockname()[1]}", flush=True)
+near = listener.accept()[0]
+for _ in range(int(sys.argv[1])):
+    time.sleep(0.001)
+out, into = os.pipe()
+if os.fork() == 0:
+    left = 400
+    while select.select([near], [], []) and (data := near.recv(4096)):
+        left -= len(data)
+        if left == 0:
+            left = 400
+            os.write(into, b"x")
+    os._exit(0)
+os.close(into)
+while os.read(out, 1):
+    near.send(bytes(50))
+END
+    local first
+    for first in 0 1; do
+        for with in '' "$LIBRARY"; do
+            ns_start server env LD_PRELOAD="$with" "$python" "$T/child.py" "$first"
+            ns_port server
+            timeout 60 "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 : w100 w300 r50 >"$T/client.out" 3>&-
+            ns_join server
+            cat "$T/client.out"
+            [[ -n $with ]] || holds "$(field stalls "$T/client.out") >= 25"
+        done
+        holds "$(field stalls "$T/client.out") <= 6"
+    done
+}
+
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
     ns_start server "$python" tests/probes/turns.py server 0 60 4 : r1 w1
     ns_port server

@@ -120,14 +120,22 @@ static void a_whole_turn(void)
 }
 
 static void (*const interrupted[])(void) = {adds, flushes, drops};
+/* Another connection gets the number of connection 0. */
+static void reuses_a_number(void)
+{
+    ns_flush_pending();
+    ns_fd_set(fds[0], NS_FD_UNKNOWN);
+    conns[0] = ns_fd_make(fds[0]);
+    NS_PUT(conns[0], kind, NS_CONN_MANAGED);
+    NS_PUT(conns[0], send, NS_SEND_ADAPTIVE);
+    write_to(0);
+}
+
 static const struct {
     void (*handler)(void);
     bool jumps;
-} ways[] = {{adds_others, false},
-            {flushes_and_adds, false},
-            {a_whole_turn, false},
-            {nothing, true},
-            {a_whole_turn, true}};
+} ways[] = {{adds_others, false},     {flushes_and_adds, false}, {a_whole_turn, false},
+            {reuses_a_number, false}, {nothing, true},           {a_whole_turn, true}};
 
 /* --- a trap after each instruction --- */
 

@@ -22,6 +22,7 @@ static const struct {
     {"ioctl", START},
     {"lseek", START},
     {"readlinkat", START},
+    {"statx", START},
     /* In a program with TCP sockets. */
     {"fcntl", TCP},
     {"getpeername", TCP},

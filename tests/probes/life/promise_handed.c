@@ -155,6 +155,66 @@ static void connection_is_sent(bool by_child)
     close(pair[1]);
 }
 
+/* One of the library's, if it is loaded: it has set the option, or sets it at the second write. */
+static void is_treated(int fd)
+{
+    EXPECT(write(fd, "a", 1) == 1 && write(fd, "b", 1) == 1);
+    EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
+    close(fd);
+}
+
+/* A message that cannot be sent takes nothing from the sockets in it. */
+SCENARIO("pass-fails")
+{
+    struct sockaddr_in address;
+    int full[2], pair[2], clients[3], listener = listen_here(&address);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, full) == 0);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    while (send(full[0], "many bytes", 10, 0) > 0)
+        ;
+    clients[0] = raw_client(&address);
+    int accepted = accept(listener, NULL, NULL);
+    send_right(pair[0], accepted);
+    close(accepted);
+    int received = receive_right(pair[1]), fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < 3; i++)
+        EXPECT(try_to_send_right(full[0], (int[]){received, fresh, listener}[i]) == -1);
+    EXPECT(connect(fresh, (struct sockaddr *)&address, sizeof address) == 0);
+    clients[1] = (int)RAW(accept4, listener, 0, 0, 0);
+    clients[2] = raw_client(&address);
+    accepted = accept(listener, NULL, NULL);
+    EXPECT(try_to_send_right(full[0], accepted) == -1);
+    is_treated(received);
+    is_treated(fresh);
+    is_treated(accepted);
+    for (int i = 0; i < 3; i++)
+        RAW(close, clients[i], 0, 0, 0);
+    close(listener);
+    for (int i = 0; i < 2; i++) {
+        close(full[i]);
+        close(pair[i]);
+    }
+}
+
+/* A forked child passes a connection that its parent uses. */
+SCENARIO("parent-goes-on")
+{
+    struct conn conn = open_conn();
+    int pair[2];
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    EXPECT(write(conn.fd, "a", 1) == 1 && write(conn.fd, "b", 1) == 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        send_right(pair[0], conn.fd);
+        _exit(0);
+    }
+    child_ended(pid, 0);
+    is_governed(conn.fd);
+    close_conn(conn);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 SCENE("connection-is-sent", connection_is_sent(false))
 SCENE("connection-is-sent-by-child", connection_is_sent(true))
 
