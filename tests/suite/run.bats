@@ -11,6 +11,7 @@ setup() {
     mkdir -p "$TREE/tests/one" "$TREE/tests/two"
     cp -R tests/run tests/helpers "$TREE/tests/"
     unset FILTER
+    under=()
 }
 
 # tests FILE: writes a test file from standard input, whose first line is the promise.
@@ -19,11 +20,12 @@ tests() {
     sed -e '1s/^/# Promise: /' -e 's/^test /@test /' >"$TREE/tests/$1"
 }
 
-# run_tests ARGUMENT...: sets $output, $status and $took. Every process of the run has MARK in its environment.
+# run_tests ARGUMENT...: sets $output, $status and $took. The words of the array "under" start it. Every process of the run
+# has MARK in its environment.
 run_tests() {
     local begun=$EPOCHREALTIME
     # The run has no descriptor 3 and writes to a file, so that a hanging process cannot block this test.
-    MARK=$T/mark BATS_TEST_TIMEOUT=2 NS_GRACE=1 timeout 100 "$TREE/tests/run" "$@" >"$T/output" 2>&1 3>&- </dev/null && status=0 || status=$?
+    MARK=$T/mark BATS_TEST_TIMEOUT=2 NS_GRACE=1 timeout 100 "${under[@]}" "$TREE/tests/run" "$@" >"$T/output" 2>&1 3>&- </dev/null && status=0 || status=$?
     output=$(<"$T/output")
     echo "$output"
     took=$(awk "BEGIN { print $EPOCHREALTIME - $begun }")
@@ -88,6 +90,60 @@ END
     run_tests
     [[ $status -eq 1 && ${output##*$'\n'} == '3 passed, 1 failed, 0 skipped' ]]
     [[ $output == *$'failed:\nother.bats: '* ]]
+}
+
+# unprivileged WORD...: puts words before tests/run that start it as root with the default capabilities of a container.
+unprivileged() {
+    local capabilities=-all name
+    [[ $EUID -eq 0 ]] || ns_skip "only root has capabilities to drop"
+    for name in chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod \
+        audit_write setfcap; do
+        capabilities+=,+$name
+    done
+    under=(setpriv --bounding-set="$capabilities" --inh-caps=-all "$@")
+    tests one/where.bats <<'END'
+It prints whether it has a network namespace of its own.
+test "where" {
+    [[ $(readlink /proc/self/ns/net) == "$OUTER" ]] && skip 'in the outer network' || skip 'in its own network'
+}
+END
+    OUTER=$(readlink /proc/self/ns/net)
+    export OUTER
+    run ! "${under[@]}" unshare --mount true
+}
+
+@test "root without CAP_SYS_ADMIN runs the tests in a user namespace" {
+    unprivileged
+    "${under[@]}" unshare --map-root-user --net true || ns_skip "no user namespace"
+    run_tests
+    [[ $status -eq 0 && $output == *'skip in its own network'* && ${output##*$'\n'} == '0 passed, 0 failed, 1 skipped' ]]
+}
+
+@test "root that may not call unshare runs the tests without namespaces" {
+    gcc -x c -o "$T/no-unshare" - <<'END'
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {4, steps};
+    if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        return 1;
+    return execvp(argv[1], argv + 1);
+}
+END
+    unprivileged "$T/no-unshare"
+    run_tests
+    [[ $status -eq 0 && $output == *'delayed ACKs are not counted'*'skip in the outer network'* ]]
+    [[ ${output##*$'\n'} == '0 passed, 0 failed, 1 skipped' ]]
 }
 
 @test "every file of make check has a promise" {
