@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-# Joins the bats reports of several jobs. It numbers all tests, and ends with the seconds and tests of each file, the failed
-# tests, and the line with the counts. "job FILE SECONDS" precedes each report.
+# Prints the bats report of a job; its tests are numbered from "total" on. With summary=1, reads the reports of all jobs, and
+# prints the seconds and tests of each file, the failed tests, and the line with the counts. "job FILE SECONDS" precedes
+# each report.
 
 function end_job() {
     # A file whose setup failed, or that had to be killed, does not report its tests.
     missing = planned - reported
     if (missing > 0) {
-        print "# " name ": " missing " tests did not report" (running == "" ? "" : "; it was ended in: " running)
+        if (!summary)
+            print "# " name ": " missing " tests did not report" (running == "" ? "" : "; it was ended in: " running)
         for (; missing > 0; missing--)
             failures[++failed] = name ": a test that did not report"
     }
@@ -40,9 +42,11 @@ function end_job() {
     else
         passed++
 }
-{ print; fflush() }
+!summary { print }
 END {
     end_job()
+    if (!summary)
+        exit
     printf "\n%10s %5s\n", "time", "tests"
     for (i = 1; i <= files; i++)
         printf "%8.1f s %5d  %s\n", took[names[i]], count[names[i]], names[i]

@@ -92,6 +92,20 @@ END
     [[ $output == *$'failed:\nother.bats: '* ]]
 }
 
+@test "each file is printed as soon as it has ended, also into a pipe" {
+    tests one/first.bats <<<$'It ends at once.\ntest "first" { true; }'
+    tests two/second.bats <<'END'
+It ends if the result of the first file has been printed.
+BATS_TEST_TIMEOUT=20
+test "second" {
+    until grep -q '^ok 1 first' "$PRINTED"; do sleep 0.05; done
+}
+END
+    PRINTED=$T/printed "$TREE/tests/run" 2>&1 3>&- </dev/null | cat >"$T/printed"
+    cat "$T/printed"
+    [[ $(tail -n 1 "$T/printed") == '2 passed, 0 failed, 0 skipped' ]]
+}
+
 # unprivileged WORD...: puts words before tests/run that start it as root with the default capabilities of a container.
 unprivileged() {
     local capabilities=-all name
