@@ -10,7 +10,7 @@ setup() {
     TREE=$T/tree
     mkdir -p "$TREE/tests/one" "$TREE/tests/two"
     cp -R tests/run tests/helpers "$TREE/tests/"
-    unset FILTER
+    unset FILTER NS_MAPPED
     under=()
 }
 
