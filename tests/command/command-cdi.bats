@@ -77,7 +77,8 @@ edits() {
     expect 2 stderr has "nagleshim cdi: the library would not load: $T/libnagleshim.so is truncated"
 }
 
-# contained DEVICE COMMAND...: runs it in a podman container with a small root, whose LD_PRELOAD is another library.
+# contained DEVICE COMMAND...: runs it in a podman container with a small root, whose LD_PRELOAD is another library. DEVICE
+# may be "", for none.
 contained() {
     run --separate-stderr unshare --mount bash -c '
         umount /sys/fs/cgroup/unified 2>/dev/null
@@ -89,7 +90,7 @@ contained() {
         export PODMAN_IGNORE_CGROUPSV1_WARNING=1
         podman --root "$T/over/storage" --runroot "$T/over/run" run --rm --cgroups=disabled --network=none --log-driver=none \
             --ulimit nofile=20000:20000 --ulimit nproc=10000:10000 \
-            --device "nagleshim.dev/shim=$0" -e LD_PRELOAD=/lib/own.so --rootfs "$T/system" "$@"' "$@"
+            ${0:+--device "nagleshim.dev/shim=$0"} -e LD_PRELOAD=/lib/own.so --rootfs "$T/system" "$@"' "$@"
     [[ $status -ne 77 ]] || cannot_here "no overlay of /etc"
 }
 
@@ -105,6 +106,8 @@ contained() {
     done < <(ldd /bin/cat /usr/bin/env "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
     gcc -shared -fPIC -x c -o "$T/system/lib/own.so" - <<<'int own;'
     export T NS FILE
+    contained '' /bin/cat /dev/null
+    [[ $status -eq 0 ]] || cannot_here "podman cannot start a container: $stderr"
     contained default /bin/cat /proc/self/maps
     expect 0 output has /opt/nagleshim/libnagleshim.so output lacks /lib/own.so
     contained keep-env /bin/cat /proc/self/maps
