@@ -122,19 +122,6 @@ ns_prompt() {
     chrt -r -p 1 "$BASHPID" >/dev/null 2>&1 || true
 }
 
-# ns_is_busy: are timers late on this machine? Then answers come too late for a stall to be certain.
-ns_is_busy() {
-    python3 -c '
-import os, time
-os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)) # not that of ns_prompt
-late = []
-for _ in range(300):
-    begin = time.monotonic()
-    time.sleep(0.001)
-    late.append(time.monotonic() - begin - 0.001)
-raise SystemExit(max(late) < 0.004)'
-}
-
 # field NAME FILE: prints the number after this word, from the last line of FILE that has it.
 field() {
     awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) value = $(i + 1) } END { print value }' "$2"

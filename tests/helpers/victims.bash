@@ -162,10 +162,8 @@ victim_way() {
         delayed=$(($(ns_delayed_acks) - before))
         stalls=$(field stalls "$T/client.out")
         median=$(field median_us "$T/client.out")
-        # A stall takes 40 ms and a delayed ACK. On a busy machine an operation may take as long without one.
         if [[ $verdict == flows ]]; then
-            { ! holds "$stalls > 0.02 * $operations" && holds "$median < 5000"; } ||
-                { [[ $NS_ISOLATED == 1 ]] && holds "$delayed <= 0.5 * $operations && $median < 20000"; } && return 0
+            ! holds "$stalls <= 0.02 * $operations && $median < 5000" || return 0
         elif holds "$stalls >= 0.6 * $operations" && { [[ $NS_ISOLATED == 0 ]] || holds "$delayed >= 0.9 * $stalls"; }; then
             return 0
         fi
