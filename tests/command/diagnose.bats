@@ -76,9 +76,9 @@ diagnosed() {
         expect 0 output lacks diagnose
         [[ ${stderr_lines[0]} == "nagleshim diagnose: it stalls: "* ]]
         expect_part stderr "TCP_NODELAY off; released after"
-        # On a busy machine samples and answers are late, so that some stalls are only possible or not seen.
+        # A view from outside finds the connection later.
         says "$T/o.json" 'o["grade"] == "proven" and rows[0]["role"] == "client" and len(rows) == 1
-            and rows[0]["source"] == "'$view'" and 5 <= rows[0]["stalled"] <= 50 and o["status"] == 0
+            and rows[0]["source"] == "'$view'" and rows[0]["stalled"] in range(45 if "'$view'" == "inside" else 5, 51) and o["status"] == 0
             and rows[0]["lost_ms"] >= 36 * rows[0]["stalls"] and len(o["holds"]) >= rows[0]["stalls"]
             and rows[0]["cures"][0]["does"] == "send adaptive" and rows[0]["cures"][0]["from_ms"] > 38
             and rows[0]["cures"][0]["to_ms"] < 10 and o["host"] and o["kernel"].startswith("Linux ")'

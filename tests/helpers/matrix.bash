@@ -116,8 +116,7 @@ timing_is() {
     stalls=$(field stalls "$T/$stalls_by.out")
     median=$(field median_us "$T/$stalls_by.out")
     if [[ $1 == late ]]; then
-        # On a busy machine some rounds are later.
-        holds "$stalls <= 0.2 * $rounds && $median > 5000 && $median < 20000" &&
+        holds "$stalls <= 0.05 * $rounds && $median > 5000 && $median < 20000" &&
             [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
     elif [[ $1 == flows ]]; then
         most=$(((rounds + warmup) / 4))
