@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: A row of seen.table fails if a program fails, if its control does not stall, or if a stall is missed.
 # The control is seen.table itself, in which the same programs pass.
-# shellcheck disable=SC2030,SC2031 # each test is a process of its own
 
 load ../helpers/common
 load ../helpers/victims
@@ -21,9 +20,6 @@ row() {
     export SEEN_TABLE=$T/table
     printf '%s\n' 'case | a client' '    says client proven proven held' "    run $1" >"$SEEN_TABLE"
 }
-
-# A real machine may be busy.
-ns_is_busy() { true; }
 
 @test "a row whose client ends with a usage error fails at once" {
     row 'redhat <> redhat-typo'
