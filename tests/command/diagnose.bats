@@ -277,6 +277,7 @@ END
 
 @test "if the peer cannot be examined, a wait as long as a delayed ACK is no proof that nothing stalls" {
     local holder
+    [[ $NS_ISOLATED == 1 ]] || cannot_here "no network namespace of one's own"
     unshare --net sleep infinity 3>&- &
     holder=$!
     NS_STARTED+=("$holder")
@@ -492,7 +493,7 @@ leftover() {
 
 @test "a process without a record is named" {
     local client=("$T/client" --warmup 10 127.0.0.1)
-    [[ $EUID -eq 0 ]] || cannot_here "not root"
+    [[ $EUID -eq 0 ]] && has_ptrace || cannot_here "other users' processes need root and CAP_SYS_PTRACE"
     victim
     let_others_in "$T"
     cp "$EXAMPLES/tcp_nodelay_client" "$T/client"

@@ -6,7 +6,7 @@
 # Network namespaces in which only the ACKs of these programs are counted.
 seen_setup_file() {
     local view holder
-    [[ $NS_ISOLATED == 1 ]] || ns_skip "no network namespace of one's own"
+    [[ $NS_ISOLATED == 1 ]] || return 0
     for view in inside outside control; do
         unshare --net sleep infinity 3>&- &
         holder=$!
@@ -21,7 +21,7 @@ seen_setup_file() {
 
 seen_teardown_file() {
     local view
-    for view in inside outside control; do
+    [[ $NS_ISOLATED == 0 ]] || for view in inside outside control; do
         kill "$(<"$BATS_FILE_TMPDIR/$view")"
     done
 }
