@@ -115,10 +115,7 @@ timing_is() {
     local rounds=$2 most least share=0.4
     stalls=$(field stalls "$T/$stalls_by.out")
     median=$(field median_us "$T/$stalls_by.out")
-    if [[ $1 == late ]]; then
-        holds "$stalls <= 0.05 * $rounds && $median > 5000 && $median < 20000" &&
-            [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]
-    elif [[ $1 == flows ]]; then
+    if [[ $1 == flows ]]; then
         most=$(((rounds + warmup) / 4))
         # On a busy machine a round may take 20 ms without a delayed ACK.
         holds "$stalls <= 0.02 * $rounds && $median < 5000" && [[ $NS_ISOLATED == 0 || $delayed -le $most ]]
@@ -147,9 +144,6 @@ outcome() {
     local server client on_server on_client
 
     # A new connection acknowledges at once for some rounds. If each round takes 44 ms, a short warm-up must do.
-    if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
-        verdict=stalls
-    fi
     if [[ $verdict != flows ]]; then
         rounds=20
         warmup=4
