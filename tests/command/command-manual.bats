@@ -159,6 +159,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual lists exactly the members of --json" {
     local command
+    has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
     policy p '{"name": "x"}' >/dev/null
     {
         "$NS" check --json "$T/p.json"

@@ -493,7 +493,7 @@ leftover() {
 
 @test "a process without a record is named" {
     local client=("$T/client" --warmup 10 127.0.0.1)
-    [[ $EUID -eq 0 ]] && has_ptrace || cannot_here "other users' processes need root and CAP_SYS_PTRACE"
+    { [[ $EUID -eq 0 ]] && has_ptrace; } || cannot_here "other users' processes need root and CAP_SYS_PTRACE"
     victim
     let_others_in "$T"
     cp "$EXAMPLES/tcp_nodelay_client" "$T/client"

@@ -45,6 +45,11 @@ ns_needs_strace() {
     strace -qq -o /dev/null true 2>/dev/null || ns_skip "strace may not trace here"
 }
 
+# Without CAP_SYS_PTRACE (bit 19), as in some containers, root may not examine other users' processes.
+has_ptrace() {
+    (((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 19) & 1))
+}
+
 # A test file that needs more defines its own setup.
 setup() {
     ns_setup

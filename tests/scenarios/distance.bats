@@ -8,6 +8,7 @@ load ../helpers/common
 
 setup() {
     ns_setup
+    [[ $NS_ISOLATED == 1 ]] || ns_skip "no network namespace of one's own"
     ns_python
     ns_start line "$PROBES/delay_line" 10000
     ns_wait_for_tun line '^near '

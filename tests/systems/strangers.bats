@@ -8,7 +8,7 @@ load ../helpers/common
 
 setup() {
     ns_setup
-    [[ $EUID -eq 0 ]] && unshare --net --mount true 2>/dev/null || ns_skip 'needs root for namespaces of its own'
+    { [[ $EUID -eq 0 ]] && unshare --net --mount true; } 2>/dev/null || ns_skip 'needs root for namespaces of its own'
     compgen -G '/usr/lib/python3.*/test/test_socket.py' >/dev/null || ns_skip "CPython's own tests are not installed"
 }
 
