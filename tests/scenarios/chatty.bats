@@ -38,6 +38,7 @@ stalls_without_the_shim() {
 # flows POLICY LEAST MOST COMMAND...: no message stalls, and each takes LEAST to MOST segments.
 flows() {
     local attempt on_client=(LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$1")
+    [[ $(</proc/sys/net/ipv4/tcp_autocorking) == 0 ]] || ns_skip "autocorking, which joins segments, cannot be turned off"
     for attempt in 1 2 3 4 5; do
         talk 200 "${@:4}"
         if holds "$stalls == 0 && $segments >= $2 && $segments <= $3"; then
