@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Compares the results of `nagleshim diagnose` with a row of seen.table, and the gain of its policy with the estimate.
-# Usage: seen.py DIRECTORY SAYS BESIDES FLAGS ROUNDS; seen.py DIRECTORY cured FLAGS.
+# Usage: seen.py DIRECTORY SAYS BESIDES FLAGS; seen.py DIRECTORY cured FLAGS; seen.py DIRECTORY control SAYS ROUNDS.
 import json
 import pathlib
 import re
@@ -66,13 +66,14 @@ def ended(row, view, client, server):
 
 # Without an observer the programs succeed. The kernel counts a delayed ACK for each stall, and the client takes longer. The
 # first rounds of a connection may not stall.
-def control(row, rounds, stalls):
+def control(row, says, rounds):
+    inside, other = (says.split() + ["no"])[1:4:2]
     client = row.number("control.status", "control")
     ended(row, "control", client, row.number("control.server", "control"))
-    if stalls and client == 0:
+    if client == 0 and (inside == "proven" or other == "likely"):
         delayed = row.number("control.delayed", "control")
         slow = field((row.directory / "control" / "control-client.out").read_text(), "stalls")
-        row.expect(min(delayed, slow) >= rounds / 4,
+        row.expect(min(delayed, slow) >= int(rounds) / 4,
                    f"the control does not stall: {delayed} delayed ACKs, {slow} of {rounds} rounds take over 20 ms")
 
 
@@ -122,9 +123,8 @@ def judge_stalls(row, flags):
     row.hope(held(row, "outside") >= 0.5 * delayed, f"{held(row, 'outside')} from outside, {delayed} delayed ACKs")
 
 
-def watched(row, says, besides, flags, rounds):
+def watched(row, says, besides, flags):
     writer, inside, outside, other = (says.split() + ["no"])[:4]
-    control(row, int(rounds), inside == "proven" or other == "likely")
     for view, expected in (("inside", inside), ("outside", outside)):
         judge_view(row, view, writer, expected, other)
     for word in besides.split():
@@ -170,6 +170,8 @@ def main(directory, says, *words):
     row = Row(directory)
     if says == "cured":
         cured(row, words[0])
+    elif says == "control":
+        control(row, *words)
     else:
         watched(row, says, *words)
     row.end()
