@@ -77,6 +77,11 @@ policy_of() {
     esac
 }
 
+@test "the call table, or the table of exceptions, has every function of this libc that reads, writes, waits or starts a process" {
+    # shellcheck disable=SC2086 # several files
+    tests/file/names "$LIBRARY" $NS_LIBC_LIBRARIES
+}
+
 @test "thread calls work in a plugin of a program without threads" {
     timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
     LD_PRELOAD=$LIBRARY timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
