@@ -6,10 +6,14 @@
  *        stdio_rounds server WRITE READ PIECES PORT
  *        stdio_rounds inetd WRITE READ PIECES PORT
  *        stdio_rounds parent WRITE READ PIECES PORT
- * WRITE is write, fprintf or dprintf; READ is read, fgets, getline, fread, getc or getc_unlocked;
+ * WRITE is write, pwritev2, fprintf or dprintf; READ is read, preadv2, fgets, getline, fread, getc
+ * or getc_unlocked. pwritev2 and preadv2 are those of a build for large files;
  * a server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program,
  * started again with what INETD_PRELOAD says in LD_PRELOAD. */
+#define _FILE_OFFSET_BITS 64
 #include "rounds.h"
+
+#include <sys/uio.h>
 
 static struct {
     const char *how_to_write, *how_to_read;
@@ -28,7 +32,7 @@ static FILE *stream(int fd, const char *mode)
 
 static void open_streams(void)
 {
-    if (strcmp(end.how_to_read, "read") != 0)
+    if (!strstr(end.how_to_read, "read") || strcmp(end.how_to_read, "fread") == 0)
         end.reader = stream(end.in, "r");
     if (strcmp(end.how_to_write, "fprintf") == 0)
         end.writer = stream(end.out, "w");
@@ -42,6 +46,10 @@ static void say_piece(const char *text, size_t size)
     } else if (strcmp(end.how_to_write, "dprintf") == 0) {
         if (dprintf(end.out, "%.*s", (int)size, text) != (int)size)
             die_errno("dprintf");
+    } else if (strcmp(end.how_to_write, "pwritev2") == 0) {
+        struct iovec piece = {(void *)(uintptr_t)text, size};
+        if (pwritev2(end.out, &piece, 1, -1, 0) != (ssize_t)size)
+            die_errno("pwritev2");
     } else {
         write_all(end.out, text, size);
     }
@@ -71,8 +79,20 @@ static bool take_line(char *text)
     return fgets(text, MESSAGE_ROOM, end.reader) != NULL;
 }
 
+/* The first bytes by preadv2; false at the end of the stream. */
+static bool take_vector(char *text)
+{
+    struct iovec piece = {text, MESSAGE};
+    ssize_t got = preadv2(end.in, &piece, 1, -1, 0);
+    if (got < 0)
+        die_errno("preadv2");
+    return got > 0 && (got == MESSAGE || read_all(end.in, text + got, MESSAGE - (size_t)got));
+}
+
 static bool hear_text(char *text)
 {
+    if (strcmp(end.how_to_read, "preadv2") == 0)
+        return take_vector(text);
     return end.reader != NULL ? take_line(text) : read_all(end.in, text, MESSAGE);
 }
 

@@ -31,6 +31,12 @@ cured_on() {
     cured_on client 'dprintf fgets 2' 'server write read 1'
 }
 
+@test "a client built for large files that writes with pwritev2 or reads with preadv2 stalls without the library, and not with it" {
+    nm -D "$PROBES/stdio_rounds" | grep -q pwritev64v2
+    cured_on client 'pwritev2 read 2' 'server write read 1'
+    cured_on client 'write preadv2 1' 'server write read 2'
+}
+
 @test "clients that write with fprintf or dprintf do not stall with the library on their server only" {
     between 'fprintf fgets 2' 'server write read 1'
     shim_on server flows
