@@ -139,6 +139,21 @@ END
     hosts 'nodelay 1 global 0 loaded 1' # without the flag, nagleshim's definition is the first
 }
 
+@test "a library whose name begins like that of a library of glibc is not taken for it" {
+    local name link
+    for name in libutil.so libutil.so.2 librt.so.10 libc.so.60; do
+        gcc -shared -fPIC -Wl,-soname,"$name" -o "$T/plugins/$name" "$T/own.c"
+        for link in lazy now; do
+            echo "$name $link"
+            plugin -Wl,-z,$link -Wl,--no-as-needed "$T/plugins/$name" -Wl,-rpath,"$T/plugins"
+            # The write of that library sends nothing, and the library that cures does not see it.
+            run "$T/host" deep
+            [[ $output == 'nodelay 0 global 0 loaded 1' ]]
+            hosts "$output" deep
+        done
+    done
+}
+
 @test "a plugin whose memory cannot be made writable is opened, but not cured" {
     echo '#include <errno.h>
 int mprotect(void *at, unsigned long size, int how) { errno = EACCES; return -1; }' | gcc -shared -fPIC -o "$T/sealed.so" -x c -
