@@ -33,7 +33,10 @@ static void prepare(struct op *op, struct slot *slot, long size, int flags)
     /* A sleeping thread is not woken before this much has arrived, even if it asked for less. */
     if (need < lowest)
         missing += lowest - need;
-    if (!connection->half)
+    if (!connection->half && ticking) { /* a tick must find no half of what it asks for */
+        ask(SEND, slot->connection, missing, 0);
+        settle(slot);
+    } else if (!connection->half)
         op->later =
             (struct message){.verb = SEND, .connection = slot->connection, .number = missing};
     else

@@ -45,7 +45,8 @@ static bool ready(const struct set *set, bool for_select)
     struct pollfd copy[SET_MOST];
     struct timespec now = {0, 0};
     memcpy(copy, set->item, sizeof copy);
-    long count = raw(SYS_ppoll, (long)copy, set->count, (long)&now, 0, 0, 0);
+    long count = raw(SYS_ppoll, (long)copy, set->count, (long)&now, (long)&all_signals,
+                     sizeof all_signals, 0);
     if (!for_select)
         return count != 0;
     for (int i = 0; i < set->count; i++) {
@@ -278,6 +279,8 @@ static long short_time(const struct op *op, int i)
 
 CALLS(nanosleep)
 {
+    if (ticking)
+        return note(op, " skipped");
     struct timespec time = {0, short_time(op, 1) * 1000}, rest = {7, 7};
     CALL(op, nanosleep(op->bad_argument ? BAD_ADDRESS : &time, &rest));
     note(op, rest.tv_sec == 7 ? " rest untouched" : " rest set");
@@ -285,12 +288,16 @@ CALLS(nanosleep)
 
 CALLS(clock_nanosleep)
 {
+    if (ticking)
+        return note(op, " skipped");
     struct timespec time = {0, short_time(op, 1) * 1000};
     CALL(op, clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
 }
 
 CALLS(pause)
 {
+    if (ticking)
+        return note(op, " skipped");
     op->interrupted = true;
     CALL(op, pause());
 }
@@ -309,6 +316,8 @@ static bool pending(const sigset_t *mask, bool outside)
 
 CALLS(sigsuspend)
 {
+    if (ticking)
+        return note(op, " skipped");
     sigset_t room;
     const sigset_t *mask = word_mask(op, 1, &room);
     op->interrupted = !pending(mask, true);

@@ -40,7 +40,7 @@ static bool exact(const struct slot *slot, long size, int flags)
     if (!connection || size <= 1)
         return true;
     bool waits = !(flags & MSG_DONTWAIT) && !raw_nonblocking(slot->fd);
-    return !connection->stopped && (waits || size <= 16384) && !small_buffer(slot);
+    return !connection->stopped && ((waits && !ticking) || size <= 16384) && !small_buffer(slot);
 }
 
 static void took(struct slot *slot, long bytes, int flags)
@@ -203,7 +203,7 @@ SLOT_CALLS(dprintf)
 static bool can_fill(struct op *op, const struct slot *slot)
 {
     const struct connection *connection = connection_of(slot);
-    if (connection && !connection->over)
+    if (connection && !connection->over && !ticking)
         return true;
     note(op, " skipped");
     return false;
@@ -304,7 +304,7 @@ SLOT_CALLS(zerocopy)
     struct connection *connection = connection_of(slot);
     int on = 1;
     if (!connection || connection->over || connection->stopped || connection->corked ||
-        raw_nonblocking(slot->fd) || op->interrupted)
+        raw_nonblocking(slot->fd) || op->interrupted || ticking)
         return note(op, " skipped");
     long size = word_number(op, 2), count = word_number(op, 3);
     /* The kernel may read the bytes later, so they must not move. */

@@ -26,7 +26,7 @@ class Maker:
         self.things = dict.fromkeys(SLOTS, 0)
         self.children = 0  # forked processes around this line
         self.place = IN_MAIN
-        self.has_alarm = False
+        self.has_alarm = self.has_report = False
 
     # --- chance ---
 
@@ -135,6 +135,8 @@ class Maker:
         words = ""
         if may_sleep and self.has_alarm and self.place != IN_HANDLER and self.percent(12):
             words = "interrupted "
+        elif self.has_report and self.place in (IN_MAIN, IN_THREAD, IN_CHILD) and self.percent(15):
+            words = f"step{1 + self.below(450)} "
         if self.features & BAD_ARGUMENTS and self.percent(2):
             words += self.one_of("bad_buffer bad_argument") + " "
         return words
@@ -351,6 +353,22 @@ class Maker:
             self.say(["spawn <tcp> <size> <o:posix_spawn posix_spawn vfork fork system popen>", "<o:seccomp altstack>",
                       "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>"][case - 9])
 
+    def make_report(self):
+        """Handlers that do I/O in the middle of calls."""
+        if not self.has_report or self.place != IN_MAIN:
+            return
+        case = self.below(4)
+        if case == 0:
+            self.say("ticks <o:100 300 900> {")
+            self.make_block(IN_MAIN, 1 + self.below(6))
+        elif case == 1:
+            self.say("jump <tcp> <n:450>")
+        else:
+            slots = "".join(slot for slot in SLOTS if self.things[slot] & TCP)
+            for slot in slots:
+                self.say(f"rounds {slot} <o:1 1 20>")
+            self.say("step<n:450> log")
+
     def make_handler(self, name):
         self.say(f"handler {name} <o:0 SA_RESTART SA_RESTART SA_RESTART|SA_ONSTACK SA_NODEFER SA_SIGINFO> {{")
         if self.percent(15):
@@ -377,11 +395,14 @@ class Maker:
         careful = (self.make_write, self.make_burst, self.make_read, self.make_option, self.make_wait)
         anything = (*[self.make_write] * 4, *[self.make_burst] * 2, *[self.make_read] * 4, *[self.make_wait] * 3,
                     self.make_epoll, *[self.make_option] * 2, self.make_new, self.make_copy, self.make_close,
-                    *[self.make_peer] * 3, self.make_process, self.make_signal)
+                    *[self.make_peer] * 3, self.make_process, self.make_signal, self.make_report)
         makers = careful if self.place in (IN_HANDLER, IN_VFORK_CHILD) else anything
         makers[self.below(len(makers))]()
 
     def make_script(self):
+        if self.percent(40):
+            self.say("report")
+            self.has_report = True
         if self.percent(80):
             self.say("connect h")
             if self.percent(60):

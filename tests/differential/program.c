@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Executes the script line by line. A line is a call and its words, after the optional prefixes
- * "interrupted" (a signal arrives while the call sleeps), "bad_buffer" and "bad_argument" (the
- * bytes, or what describes them, are at a bad address). Any text is a script: a line that makes no
+ * "interrupted" (a signal arrives while the call sleeps), "step100" (a handler does I/O after 100
+ * instructions), "bad_buffer" and "bad_argument" (the bytes, or what describes them, are at a bad
+ * address). Any text is a script: a line that makes no
  * sense does nothing, so the driver may leave out lines. */
 #include "program.h"
 
@@ -74,11 +75,14 @@ static void split(struct op *op)
 
 static bool take_prefix(struct op *op)
 {
+    bool stepped = strncmp(op->word[0], "step", 4) == 0;
+    if (stepped)
+        op->steps = atoi(op->word[0] + 4);
     bool *prefix = strcmp(op->word[0], "interrupted") == 0    ? &op->interrupted
                    : strcmp(op->word[0], "bad_buffer") == 0   ? &op->bad_buffer
                    : strcmp(op->word[0], "bad_argument") == 0 ? &op->bad_argument
-                                                              : NULL;
-    if (!prefix)
+                                                              : &stepped;
+    if (prefix == &stepped && !stepped)
         return false;
     *prefix = true;
     op->words--;
@@ -100,11 +104,11 @@ static void run_line(const char *line, size_t size)
         ;
     if (op.words == 0 || op.word[0][0] == '#')
         return;
-    /* A pending signal may also end the call. Which one ends it depends on time. */
+    /* A pending signal, or a tick, may also end the call. Which one ends it depends on time. */
     sigset_t waiting;
     sigemptyset(&waiting);
     RAW(rt_sigpending, &waiting, 8, 0, 0);
-    op.interrupted &= sigisemptyset(&waiting) == 1;
+    op.interrupted &= sigisemptyset(&waiting) == 1 && !ticking;
     call_function *function = find_call(op.word[0]);
     note(&op, ":");
     if (function)

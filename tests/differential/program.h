@@ -53,6 +53,7 @@ struct op {
     bool interrupted;  /* a signal comes while the call sleeps */
     bool bad_buffer;   /* its bytes are at a bad address */
     bool bad_argument; /* the structures that describe them are at a bad address */
+    int steps;         /* a handler does I/O after so many instructions of the call */
     /* What the runner does when the call sleeps. */
     struct message later;
     bool restarts; /* after a handler with SA_RESTART the call continues */
@@ -79,8 +80,11 @@ void call_begins(struct op *op);
 void call_ended(struct op *op, long result, int error);
 #define CALL_ONLY(op, expression)                                                                  \
     do {                                                                                           \
+        long call_result;                                                                          \
         call_begins(op);                                                                           \
-        long call_result = (long)(expression);                                                     \
+        do                                                                                         \
+            call_result = (long)(expression);                                                      \
+        while (call_again(call_result));                                                           \
         call_ended(op, call_result, errno);                                                        \
     } while (0)
 #define CALL(op, expression)                                                                       \
@@ -106,6 +110,7 @@ struct reply ask(int verb, int connection, int64_t number, int64_t extra);
 void nap(long microseconds);
 int raw_ioctl(int fd, unsigned long request);
 int raw_option(int fd, int level, int name);
+extern const uint64_t all_signals; /* a mask of the kernel */
 short raw_poll(int fd, short events, int milliseconds);
 bool raw_nonblocking(int fd);
 int new_connection(void);
@@ -164,6 +169,14 @@ struct block {
 void run_block(struct block block);
 struct block next_block(void);
 extern char *program_path;
+
+/* --- calls_ticks.c: does a timer's handler interrupt calls? Is the call to be made again? */
+extern bool ticking;
+bool call_again(long result);
+void tick_on(void);
+/* A handler comes after this many instructions. */
+void step_on(long count);
+void step_off(struct op *op);
 
 /* --- calls_process.c: which signals came since the last line of the trace. */
 void note_signals(struct op *op);

@@ -88,12 +88,17 @@ void call_begins(struct op *op)
         (!op->interrupted || (op->restarts && (alarm_flags & SA_RESTART))))
         later(op, op->later);
     errno = UNTOUCHED;
+    if (op->steps)
+        step_on(op->steps);
 }
 
 void call_ended(struct op *op, long result, int error)
 {
+    if (op->steps)
+        step_off(op);
     op->result = result;
     op->error = error;
+    tick_on();
     if (op->interrupted || op->later.verb != NOTHING)
         ask(DONE, 0, 0, 0);
     op->interrupted = false;

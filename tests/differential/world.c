@@ -48,11 +48,13 @@ int raw_option(int fd, int level, int name)
     return value[0] | value[1] | value[2] | value[3];
 }
 
+const uint64_t all_signals = ~0ULL;
+
 short raw_poll(int fd, short events, int milliseconds)
 {
     struct pollfd item = {.fd = fd, .events = events};
     struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    raw(SYS_ppoll, (long)&item, 1, (long)&time, 0, 0, 0);
+    raw(SYS_ppoll, (long)&item, 1, (long)&time, (long)&all_signals, sizeof all_signals, 0);
     return item.revents;
 }
 
