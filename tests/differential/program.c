@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Executes the script line by line. A line is a call and its words, after the optional prefixes
  * "interrupted" (a signal arrives while the call sleeps), "step100" (a handler does I/O after 100
- * instructions), "bad_buffer" and "bad_argument" (the bytes, or what describes them, are at a bad
- * address). Any text is a script: a line that makes no
- * sense does nothing, so the driver may leave out lines. */
+ * instructions of the call), "bad_buffer" and "bad_argument" (the bytes, or what describes them,
+ * are at a bad address). Any text is a script: a line that makes no sense does nothing, so the
+ * driver may leave out lines. */
 #include "program.h"
 
 #include <stdlib.h>
