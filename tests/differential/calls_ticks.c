@@ -55,6 +55,7 @@ static void on_step(int number, siginfo_t *info, void *context)
 {
     (void)number;
     (void)info;
+    (void)context;
     if (steps > 0 && --steps > 0)
         return;
 #ifdef __x86_64__
@@ -168,6 +169,8 @@ SLOT_CALLS(jump)
 {
     char data[1];
     struct pollfd item = {.fd = slot->fd, .events = POLLIN};
+    if (finished(slot)) /* recv would take the error */
+        return note(op, " skipped");
     jumps = true;
     if (sigsetjmp(jump, 1) == 0) {
         step_on(word_number(op, 2));
