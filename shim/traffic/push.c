@@ -2,7 +2,7 @@
 /* See push.h. Owns ns_conn.held, which out.c sets. */
 #include "traffic/push.h"
 
-#include "base/clock.h"
+#include "base/real.h"
 #include "report/log.h"
 #include "report/stats.h"
 #include "conn/kernel.h"
@@ -12,18 +12,26 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
-enum { NS_PER_MS = 1000000, US_PER_MS = 1000 };
+enum { US_PER_MS = 1000, US_PER_S = 1000000, NS_PER_US = 1000 };
 
 _Atomic bool ns_push_any;
 
+/* In microseconds. Not ns_clock_now: a program may have its own function called clock_gettime. */
+static uint64_t now_by(clockid_t clock)
+{
+    struct timespec now;
+    NS_REAL(clock_gettime)(clock, &now);
+    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
+}
+
 uint16_t ns_push_clock(void)
 {
-    return (uint16_t)(ns_clock_now(CLOCK_MONOTONIC_COARSE) / NS_PER_MS);
+    return (uint16_t)(now_by(CLOCK_MONOTONIC_COARSE) / US_PER_MS);
 }
 
 uint32_t ns_push_time(void)
 {
-    return (uint32_t)(ns_clock_now(CLOCK_MONOTONIC) / 1000);
+    return (uint32_t)now_by(CLOCK_MONOTONIC);
 }
 
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
