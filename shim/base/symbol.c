@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 struct wanted {
     const char *name;
@@ -30,7 +31,8 @@ static bool visit(const struct ns_object *object, void *context)
     struct search *search = context;
     if (object->dynamic == _DYNAMIC)
         search->begun = true;
-    if (!search->begun || object->dynamic == _DYNAMIC)
+    if (!search->begun || object->dynamic == _DYNAMIC ||
+        object->base == getauxval(AT_SYSINFO_EHDR)) /* the vDSO, whose names dlsym does not find */
         return false;
     size_t left = 0;
     for (size_t i = 0; i < search->count; i++) {

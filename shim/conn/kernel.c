@@ -91,9 +91,9 @@ bool ns_kernel_is_file(int fd)
     return file;
 }
 
-/* A socket has no offset, but neither have a pipe, a terminal and some files of FUSE. statx asks no
- * server here (fuse_update_get_attr, fs/fuse/dir.c). Of sockets only TCP knows the request, and
- * refuses it for a listener (tcp_ioctl, net/ipv4/tcp.c). */
+/* Sockets have no offset. Neither have some files of FUSE, whose server this statx does not ask
+ * (fs/fuse/dir.c). Only TCP knows the request; a listener refuses it (tcp_ioctl, net/ipv4/tcp.c).
+ */
 bool ns_kernel_may_be_tcp(int fd)
 {
     struct statx found;

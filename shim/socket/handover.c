@@ -26,8 +26,8 @@ static bool is_own(const struct ns_conn *conn)
 /* Not one that came from another process or was restored. */
 static bool is_own_listener(const struct ns_conn *conn)
 {
-    return NS_GET(conn, kind) == NS_CONN_LISTENER && !(NS_GET(conn, flags) & NS_LISTENER_ADOPTED) &&
-           is_own(conn);
+    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    return listens && is_own(conn) && !(NS_GET(conn, flags) & NS_LISTENER_ADOPTED);
 }
 
 /* Set the options of this process's listener to the application's values, since the library's would
@@ -36,8 +36,7 @@ static void restore_listener(int fd, struct ns_conn *conn)
 {
     if (!is_own_listener(conn))
         return;
-    NS_DEBUG(fd,
-             "listener given back as the program has it; what it accepts is treated one by one");
+    NS_DEBUG(fd, "listener as the program made it; what it accepts is treated one by one");
     NS_PUT(conn, flags, NS_GET(conn, flags) | NS_LISTENER_ADOPTED);
     if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
         ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
@@ -142,6 +141,10 @@ void ns_handover_passes(int fd)
     NS_DEBUG(fd, "is passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
     ns_rewrite_apply(fd, conn, NULL);
+    if (NS_GET(conn, kind) == NS_CONN_LISTENER) {
+        restore_listener(fd, conn);
+        return;
+    }
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     if (nodelay >= 0) /* a child may have set it for the program that it started */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);

@@ -209,17 +209,15 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
 }
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
- * or one of the values of fds.h. If it may be no socket, only TCP gets a socket call, since a
+ * or one of the values of fds.h. What may be no socket gets a socket call only if it is TCP: a
  * filter may kill for one (systemd's SystemCallFilter=~@network-io). */
 static struct ns_conn *found(int fd, enum ns_arrival how)
 {
     if (how != NS_USED_AS_SOCKET && !ns_kernel_may_be_tcp(fd))
         return NS_FD_UNKNOWN;
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if (kind.domain < 0) /* its number may become another file's unseen */
-        return NS_FD_UNKNOWN;
-    if (!kind.tcp)
-        return kind.domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER;
+    if (!kind.tcp) /* the number of what is no socket may become another file's unseen */
+        return kind.domain == AF_UNIX ? NS_FD_UNIX : kind.domain < 0 ? NS_FD_UNKNOWN : NS_FD_OTHER;
     struct ns_conn *conn = ns_conn_make();
     if (!conn)
         return NS_FD_UNKNOWN;
@@ -231,15 +229,14 @@ static struct ns_conn *found(int fd, enum ns_arrival how)
 
 void ns_socket_arrived(int fd, enum ns_arrival how)
 {
-    bool handed_on = how == NS_HANDED_ON;
-    if (!ns_fd_is_open(fd) || (!handed_on && !ns_fd_may_be_socket(ns_fd_lookup(fd))) ||
-        ns_has_other_fds())
+    if (!ns_fd_is_open(fd) || ns_has_other_fds() ||
+        (how != NS_HANDED_ON && !ns_fd_may_be_socket(ns_fd_lookup(fd))))
         return;
     if (ns_socket_may_be_inherited(fd))
         atomic_fetch_and(&ns_socket_unasked, ~(UINT64_C(1) << fd));
     if (ns_process_is_disabled())
         ns_fd_set(fd, NS_FD_UNKNOWN);
-    else if (handed_on)
+    else if (how == NS_HANDED_ON)
         ns_fd_set(fd, found(fd, how));
     else /* inherited, or made or duplicated without the library's knowledge */
         ns_fd_fill(fd, found(fd, how));

@@ -72,9 +72,8 @@ static bool waits_after_read(const struct ns_conn *conn)
 }
 
 /* Has a write that the library cannot see begun the kernel's interactive mode? unseen: there are
- * such writes. The kernel is asked at ALWAYS reads, then at about every second one, every fourth
- * one and so on, ASKED times in all if it never was; but not at the first read, if no such write is
- * known, so that a connection with one request and one answer costs no system call. */
+ * such writes; otherwise the first read is not asked about, so that one request and one answer cost
+ * no system call. While it has not, ALWAYS reads are asked about, then fewer; ASKED in all. */
 static bool is_interactive(int fd, struct ns_conn *conn, bool unseen)
 {
     enum { ALWAYS = 5, ASKED = 16 };

@@ -108,9 +108,8 @@ static void each(void (*send)(int fd, struct ns_conn *conn))
     errno = saved;
 }
 
-/* The list ends only if nothing was added since its end was read. Slots are emptied before their
- * work is sent: what a signal handler jumps away from in between is sent with the connection's next
- * write or read, at the latest. */
+/* Slots are emptied before their work is sent. If a signal handler jumps away in between, the
+ * connection's next write or read sends it. */
 void ns_flush_pending(void)
 {
     uint32_t used;

@@ -53,10 +53,10 @@ rpm_files() {
     done
 }
 
-@test "the library's package depends on libc 2.17 only, and the command's package on the library of the same version" {
+@test "the library's package depends on libc 2.16 only, and the command's package on the library of the same version" {
     local version
     version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
-    [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.17)' ]]
+    [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.16)' ]]
     [[ $(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Depends) =~ ^libnagleshim\ \(=\ $version\),\ libc6\ \([^,]*\)$ ]]
     [[ $version == "$(build/nagleshim version | grep -oE '[0-9.]+$')" ]]
     [[ $(rpm -qp --qf '%{VERSION}' "$PACKAGES"/nagleshim-[0-9]*.rpm) == "$version" ]]

@@ -251,7 +251,7 @@ PY
     grep -q ': first used$' "$T/told"
     grep -qE ': the same connection as [0-9]+$' "$T/told"
     grep -q ': closed$' "$T/told"
-    grep -q ': listener given back as the program has it; ' "$T/told"
+    grep -q ': listener as the program made it; ' "$T/told"
     grep -q ': may be handed on to another program$' "$T/told"
 }
 
