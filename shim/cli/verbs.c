@@ -199,8 +199,13 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     case NS_TAKES_SECONDS:
     case NS_TAKES_MS:
         return take_number(row, target, target->into);
-    case NS_TAKES_TEXT:
     case NS_TAKES_FILE:
+        if (*optarg != '-' || optarg[1] == '\0')
+            break;
+        ns_say(row->verb, "--%s must be a file, not '%s'; for a file of this name write ./%s",
+               row->name, optarg, optarg);
+        return false;
+    case NS_TAKES_TEXT:
     case NS_TAKES_PROGRAM:
         break;
     default:

@@ -48,6 +48,7 @@ load ../helpers/command
 }
 
 @test "an unknown command or option is reported in one line that says where help is" {
+    cd "$T"
     each_refused <<'CASES'
 frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
 diagnoze|: unknown command 'diagnoze'; did you mean diagnose?
@@ -64,7 +65,13 @@ check --help=yes| check: --help=yes: this option takes no value
 explain --frobnicate| explain: unknown option '--frobnicate'; see 'nagleshim explain --help'
 explain -xy| explain: unknown option '-x'; see 'nagleshim explain --help'
 explain --process| explain: --process needs a value; see 'nagleshim explain --help'
+diagnose --json -- touch DIR/ran| diagnose: --json must be a file, not '--'; for a file of this name write ./--
+diagnose --report -- touch DIR/ran| diagnose: --report must be a file, not '--'; for a file of this name write ./--
+check --dir --json| check: --dir must be a file, not '--json'; for a file of this name write ./--json
 CASES
+    # The control: a file with such a name.
+    [[ ! -e -- && ! -e ran ]] && "$NS" diagnose --json ./-- -- touch ran
+    [[ -s -- && -e ran ]]
 }
 
 @test "a full disk at standard output is a failure" {
