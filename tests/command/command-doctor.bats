@@ -153,6 +153,7 @@ CASES
 --pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
 --pid 2147483647|there is no process 2147483647, or it has ended
 no-such-program|cannot find 'no-such-program' in PATH
+4711|cannot find '4711' in PATH; for the process with this number write --pid 4711
 DIR/none|'DIR/none': No such file or directory
 DIR|'DIR' is a directory, not a program
 /dev/null|'/dev/null' is a special file, not a program
@@ -160,6 +161,9 @@ DIR/plain|'DIR/plain' is not executable: Permission denied
 CASES
     doctor ''
     expect_status 2
+    cp "$T/ordinary" "$T/4711" # the control: a program with such a name
+    PATH=$T:$PATH doctor 4711
+    expect 0 output has "program: $T/4711"
 }
 
 @test "doctor tries the library with the program's own loader, and runs nothing of the program" {

@@ -221,6 +221,8 @@ while True:
     says "$T/o.json" 'o["status"] == 2'
     run -127 --separate-stderr "$NS" diagnose -- no-such-program
     expect_whole stderr "nagleshim diagnose: cannot find 'no-such-program' in PATH"
+    run -127 --separate-stderr "$NS" diagnose 4711
+    expect_whole stderr "nagleshim diagnose: cannot find '4711' in PATH; for the process with this number write --pid 4711"
     run -127 --separate-stderr "$NS" diagnose -- $'./a\n\e[31mname'
     expect_whole stderr "nagleshim diagnose: cannot run './a??[31mname': No such file or directory"
     run -126 --separate-stderr "$NS" diagnose -- /

@@ -324,7 +324,11 @@ char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
 
 void ns_program_say_not_found(const char *command, const char *word)
 {
-    if (access(word, F_OK) == 0)
+    bool has_pid = strcmp(command, "diagnose") == 0 || strcmp(command, "doctor") == 0;
+    if (has_pid && *word && word[strspn(word, "0123456789")] == '\0')
+        ns_say(command, "cannot find '%s' in PATH; for the process with this number write --pid %s",
+               word, word);
+    else if (access(word, F_OK) == 0)
         ns_say(command, "cannot find '%s' in PATH; for the file here write ./%s", word, word);
     else
         ns_say(command, "cannot find '%s' in PATH", word);
