@@ -18,6 +18,7 @@ enum {
     NS_EXIT_RUN_FAILED = 125,
     NS_EXIT_NOT_EXECUTABLE = 126,
     NS_EXIT_NOT_FOUND = 127,
+    NS_EXIT_INTERRUPTED = 130, /* compare: by ^C, as a shell has it */
 };
 
 /* argv[0] is the subcommand's name. Each returns the exit status; ns_run_main only on failure. */

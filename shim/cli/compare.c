@@ -52,6 +52,7 @@ struct comparison {
     struct arm arms[ARMS];
     double p;
     char *preload, *policy_variable;
+    int failed[ARMS]; /* the status of a run that failed */
     bool interrupted;
 };
 
@@ -114,14 +115,28 @@ static int run_once(struct comparison *comparison, unsigned number)
     int status = ns_diagnose_watch(&options, &child, &diagnosis);
     comparison->interrupted = diagnosis.interrupted;
     if (status == 0 && !diagnosis.interrupted && child.status != 0) {
-        SAY("a run %s the library failed with status %d, so nothing can be compared",
-            number == WITH ? "with" : "without", child.status);
+        comparison->failed[number] = child.status;
         status = NS_EXIT_ERROR;
     } else if (status == 0 && !diagnosis.interrupted) {
         count(&comparison->arms[number], &diagnosis);
     }
     ns_diagnosis_release(&diagnosis);
     return status;
+}
+
+/* A run with the library has failed: does one without it, too? */
+static void say_failure(struct comparison *comparison)
+{
+    int *failed = comparison->failed;
+    int status = failed[WITH] ? run_once(comparison, WITHOUT) : NS_EXIT_YES;
+    if (failed[WITHOUT])
+        SAY("a run without the library failed with status %d%s, so nothing can be compared",
+            failed[WITHOUT], failed[WITH] ? ", as one with it did" : "");
+    else
+        SAY("a run with the library failed with status %d%s, so nothing can be compared",
+            failed[WITH],
+            status == NS_EXIT_YES && !comparison->interrupted ? ", and one without it did not"
+                                                              : "");
 }
 
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */
@@ -141,7 +156,9 @@ static int run_all(struct comparison *comparison)
     }
     if (progress)
         fprintf(stderr, "\r\033[K");
-    return status;
+    if (comparison->failed[WITH] || comparison->failed[WITHOUT])
+        say_failure(comparison);
+    return comparison->interrupted ? NS_EXIT_INTERRUPTED : status;
 }
 
 static void conclude(struct comparison *comparison)
@@ -162,6 +179,8 @@ static const char *verdict(const struct comparison *comparison)
     double without = comparison->arms[WITHOUT].values[MEDIAN];
     double with = comparison->arms[WITH].values[MEDIAN];
     bool faster = with < without;
+    if (comparison->arms[WITHOUT].n < RUNS_LEAST || comparison->arms[WITH].n < RUNS_LEAST)
+        return "too few runs for a conclusion";
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
     double factor = faster ? without / with : with / without;
@@ -192,7 +211,7 @@ static void add_arm(cJSON *object, const char *name, const struct arm *arm)
     cJSON_AddItemToObject(entry, "ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
 }
 
-static bool write_json(struct comparison *comparison)
+static bool write_json(struct comparison *comparison, int status)
 {
     cJSON *object = ns_output_object();
     if (!comparison->output.name)
@@ -202,7 +221,7 @@ static bool write_json(struct comparison *comparison)
     cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
     add_arm(object, "without", &comparison->arms[WITHOUT]);
     add_arm(object, "with", &comparison->arms[WITH]);
-    char *text = ns_output_take(NS_EXIT_YES);
+    char *text = ns_output_take(status);
     bool ok = ns_outfile_write(&comparison->output, text);
     free(text);
     return ok;
@@ -214,18 +233,20 @@ static int compare(struct comparison *comparison)
     if (reason)
         SAY("warning: the library cannot be loaded: %s %s", comparison->reach.file, reason);
     int status = ns_child_signals("compare") ? run_all(comparison) : NS_EXIT_ERROR;
-    if (status != NS_EXIT_YES)
+    const unsigned without = comparison->arms[WITHOUT].n, with = comparison->arms[WITH].n;
+    bool is_empty = without == 0 || with == 0;
+    if (comparison->interrupted)
+        SAY("interrupted after %u of %u runs%s", without + with, 2 * comparison->wanted,
+            is_empty ? "; compare runs a program that ends by itself: start a server apart, and "
+                       "compare its client"
+                     : "");
+    if (is_empty || (status != NS_EXIT_YES && status != NS_EXIT_INTERRUPTED))
         return status;
-    if (comparison->arms[WITHOUT].n == 0 || comparison->arms[WITH].n == 0) {
-        SAY("interrupted before a run of each kind had ended; compare runs a program that ends by "
-            "itself: start a server apart, and compare its client");
-        return NS_EXIT_ERROR;
-    }
     conclude(comparison);
-    if (!write_json(comparison))
+    if (!write_json(comparison, status))
         return NS_EXIT_ERROR;
     print(comparison);
-    return NS_EXIT_YES;
+    return status;
 }
 
 int ns_compare_main(int argc, char **argv)

@@ -36,7 +36,12 @@ compare() {
 @test "a run that fails ends the comparison, and its standard error is shown" {
     compare -- sh -c 'echo out of luck >&2; exit 3'
     expect_status 2
-    [[ $stderr == "out of luck"*"nagleshim compare: a run with"*" the library failed with status 3, so nothing can be compared" ]]
+    [[ $stderr == "out of luck"*"nagleshim compare: a run without the library failed with status 3"*", so nothing can be compared" ]]
+    # The control: it fails with the library only.
+    compare -- sh -c '[ "$NAGLESHIM_OFF" ] || exit 3'
+    expect 2 stderr is "nagleshim compare: a run with the library failed with status 3, and one without it did not, so nothing can be compared"
+    compare -- sh -c '[ -z "$NAGLESHIM_OFF" ] || exit 3'
+    expect 2 stderr is "nagleshim compare: a run without the library failed with status 3, so nothing can be compared"
     run -127 --separate-stderr "$NS" compare -- no-such-program
     expect_whole stderr "nagleshim compare: cannot find 'no-such-program' in PATH"
 }
@@ -60,6 +65,25 @@ compare() {
     compare --json "$T/o.json" -- sh -c 'exit 3'
     expect_status 2
     [[ ! -e $T/o.json ]]
+}
+
+# interrupt N [OPTION]...: interrupts compare in its run N.
+interrupt() {
+    run --separate-stderr env --default-signal=INT "$NS" compare "${@:2}" -- \
+        sh -c 'echo >>"$0"; [ "$(wc -l <"$0")" -lt "$1" ] || { kill -INT "$PPID" && exec sleep 30; }' "$T/runs$1" "$1"
+}
+
+@test "an interrupted comparison says so, and exits with 130" {
+    interrupt 1
+    expect 130 stderr is "nagleshim compare: interrupted after 0 of 14 runs; compare runs a program that ends by itself: start a server apart, and compare its client"
+    interrupt 3 --json "$T/o.json"
+    expect 130 stderr has "nagleshim compare: interrupted after 2 of 14 runs
+nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms a run, median"
+    says "$T/o.json" 'o["status"] == 130 and o["verdict"] == "too few runs for a conclusion" and o["with"]["runs"] == 1'
+    # With five runs of each kind there is a conclusion.
+    rm "$T/runs"
+    interrupt 11
+    expect 130 stderr has "interrupted after 10 of 14 runs" stderr lacks "too few runs"
 }
 
 @test "every run has the original limit of descriptors" {
