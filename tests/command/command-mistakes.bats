@@ -77,3 +77,40 @@ CASES
     run timeout 10 "$NS" check "$T/p.json"
     expect 0 output is "$T/p.json: valid, 4000 rules"
 }
+
+@test "check warns of rules that match nothing, and says what was probably meant" {
+    local rules said
+    while IFS=';' read -r rules said; do
+        run --separate-stderr "$NS" check "$(policy p "{\"match\": {$rules}}")"
+        expect 0 stderr is "${said:+$T/p.json: warning: rule 1: $said}"
+    done <<'CASES'
+"role": "server", "remote": ["10.0.0.1:80", "443"];"remote" of a server is the client's address, whose port the kernel chooses; did you mean "local"?
+"process": "/usr/bin/";"process": "/usr/bin/": it is a directory; did you mean its programs, with * at the end?
+"process": "redis,nginx";"process": "redis,nginx": it is one pattern; did you mean a list, ["a", "b"]?
+"process": "redis|nginx";"process": "redis|nginx": it is one pattern; did you mean a list, ["a", "b"]?
+"process": ["a", "^nginx$"];"process": "^nginx$": it is not a regular expression; did you mean it without ^?
+"process": "/bin/sh /srv/x";"process": "/bin/sh /srv/x": "process" has no arguments; did you mean "args"?
+"process": "*/server.py";"process": "*/server.py": the process is usually its interpreter; did you mean "args"?
+"process": "python3", "args": "-m app";"args": "-m app": each argument is compared alone; did you mean one of the words?
+"role": "server", "remote": ["10.0.0.0/8", "443"], "process": ["/usr/bin/*", "redis", "[^a]*", "/opt/An App/bin/app", "python3.11"]
+"role": "client", "remote": "5432", "args": ["-m", "*/app.py"]
+CASES
+}
+
+@test "check warns of files in a policy directory that no program reads, and of rules for another program" {
+    local file dir=$T/policies
+    policy policies/default '{"match": {"process": "*"}}'
+    policy policies/python3 '{"match": {"process": "/usr/bin/python3.11"}}, {"match": {"process": ["redis*"]}}, {}'
+    policy policies/link '{"match": {"process": "Nginx2"}}' # the control, as the files from Nginx2.json on
+    for file in nginx.conf Nginx.json nginx.service.json app.py.json Nginx2.json nginx.json.old .hidden; do
+        cp "$dir/default.json" "$dir/$file"
+    done
+    mkdir "$dir/directory"
+    cp /bin/true "$T/Nginx2" && ln -s Nginx2 "$T/link"
+    PATH=$T:$PATH run --separate-stderr "$NS" check
+    expect 0 stderr is "nagleshim check: warning: $dir/Nginx.json: PATH has no such program; did you mean a name in small letters?
+nagleshim check: warning: $dir/app.py.json: a script gets its interpreter's file, such as python3.json
+nagleshim check: warning: $dir/nginx.conf: only files in .json are read, for example nginx.json
+nagleshim check: warning: $dir/nginx.service.json: the name is a unit's; did you mean the program's, without .service?
+$dir/python3.json: warning: rule 2: \"process\" is not python3, the program that reads this file"
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim check`: it reads policies as the library does and prints what is wrong with them.
- * The errors and warnings are those of policy.h; only the access rights are judged here. */
+ * The errors are those of policy.h. Only the names of files are judged here. */
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/policy/check.h"
@@ -58,6 +59,49 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
     }
 }
 
+/* A file of a directory, for programs that are called like it: which rules name others? The name
+ * may be that of a link: sh to dash, here or elsewhere python3 to python3.11. */
+static void warn_of_others(struct check *check, const struct ns_policy *policy, const char *file)
+{
+    static struct ns_subject subject;
+    char program[NAME_MAX + 1], text[NAME_MAX + 80];
+    size_t length = strlen(file) - strlen(".json");
+    snprintf(program, sizeof program, "%.*s", (int)length, file);
+    ns_subject_describe(&subject, program, NULL, 0);
+    for (size_t i = 0; i < policy->n_rules && strcmp(program, "default") != 0; i++) {
+        const struct ns_rule names = {.process = policy->rules[i].process};
+        char **word = policy->rules[i].process;
+        while (word && *word && fnmatch(ns_path_base(*word), program, 0) != 0 &&
+               strncmp(ns_path_base(*word), program, strnlen(ns_path_base(*word), length)) != 0)
+            word++;
+        snprintf(text, sizeof text, "\"process\" is not %s, the program that reads this file",
+                 program);
+        if (word && !*word && !ns_match_process(&names, &subject.process))
+            say_warning(check, &policy->rules[i], ns_sanitize(text));
+    }
+}
+
+/* Warns of a file of a directory that no program reads, because of its name. */
+static void warn_of_name(const char *path, const char *file)
+{
+    static const char *const rows[][2] = {
+        {"!(*.json*)", "only files in .json are read, for example nginx.json"}, /* not .json.old */
+        {"*.service.json", "the name is a unit's; did you mean the program's, without .service?"},
+        {NS_CHECK_SCRIPT ".json", "a script gets its interpreter's file, such as python3.json"},
+        {"[A-Z]*.json", "PATH has no such program; did you mean a name in small letters?"},
+    };
+    static struct ns_reach reach;
+    char name[NAME_MAX + 1];
+    size_t i = 0, n = sizeof rows / sizeof rows[0];
+    while (i < n && fnmatch(rows[i][0], file, FNM_EXTMATCH) != 0)
+        i++;
+    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - (int)strlen(".json"), file);
+    if (i == n - 1)
+        ns_reach_inspect(name, &reach);
+    if (i < n - 1 || (i == n - 1 && reach.program[0] == '\0'))
+        ns_say("check", "warning: %s: %s", path, rows[i][1]);
+}
+
 /* Add its entry to "files". */
 static cJSON *begin(struct check *check, const char *name)
 {
@@ -110,6 +154,8 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
         ns_check_warn(policy, say_warning, &check);
+        if (origin == NS_POLICY_IN_DIRECTORY)
+            warn_of_others(&check, policy, ns_path_base(file));
         ns_policy_free((struct ns_policy *)policy);
         return NS_EXIT_YES;
     }
@@ -126,9 +172,10 @@ static void say_builtin(const char *list)
                    list, ns_send_name(rule->send), ns_ack_name(rule->ack));
 }
 
-static int is_policy_file(const struct dirent *entry)
+static int is_visible(const struct dirent *entry)
 {
-    return fnmatch("*.json", entry->d_name, FNM_PERIOD) == 0;
+    bool is_json = fnmatch("*.json", entry->d_name, 0) == 0;
+    return entry->d_name[0] != '.' && (is_json || entry->d_type != DT_DIR);
 }
 
 /* Checks every policy in directories, sorted by name. A missing directory is only an error if
@@ -143,14 +190,17 @@ static int check_directories(const char *list, bool is_option)
         char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
         struct dirent **entries;
         snprintf(directory, sizeof directory, "%.*s", (int)length, at);
-        int n = scandir(directory, &entries, is_policy_file, alphasort);
+        int n = scandir(directory, &entries, is_visible, alphasort);
         if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
             ns_say("check", "the directory '%s': %s", directory, strerror(errno));
             failed = true;
         }
         for (int i = 0; i < n; i++) {
             snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-            status = check_file(path, NS_POLICY_IN_DIRECTORY);
+            warn_of_name(path, entries[i]->d_name);
+            status = NS_EXIT_YES;
+            if (fnmatch("*.json", entries[i]->d_name, 0) == 0)
+                status = check_file(path, NS_POLICY_IN_DIRECTORY);
             worst = status > worst ? status : worst;
             has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
             free(entries[i]);

@@ -11,4 +11,7 @@ void ns_check_warn(const struct ns_policy *policy,
                    void (*report)(void *context, const struct ns_rule *rule, const char *text),
                    void *context);
 
+/* Names of scripts, for fnmatch with FNM_EXTMATCH. */
+#define NS_CHECK_SCRIPT "*.@(py|sh|pl|rb|js|php|jar)"
+
 #endif

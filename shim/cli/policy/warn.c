@@ -4,7 +4,9 @@
 
 #include "policy/match.h"
 #include "policy/sockopt.h"
+#include "process/sanitize.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +50,41 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
         warn(to, rule,
              "\"local\" of a client matches only if the program binds the socket before it "
              "connects");
+    size_t n = 0;
+    while (n < rule->n_remote && rule->remote[n].port_low == rule->remote[n].port_high)
+        n++;
+    if (rule->role == NS_ROLE_SERVER && rule->remote && n == rule->n_remote)
+        warn(to, rule,
+             "\"remote\" of a server is the client's address, whose port the kernel chooses; did "
+             "you mean \"local\"?");
+}
+
+/* What was probably meant by patterns of these shapes. */
+static void warn_patterns(const struct listener *to, const struct ns_rule *rule, const char *key,
+                          char *const *patterns)
+{
+    static const struct {
+        char key;
+        const char *shape, *meant;
+    } rows[] = {
+        {'p', "*/", "it is a directory; did you mean its programs, with * at the end?"},
+        {'p', "*[,|]*", "it is one pattern; did you mean a list, [\"a\", \"b\"]?"},
+        {'p', "^*", "it is not a regular expression; did you mean it without ^?"},
+        /* not /opt/An App/bin/app */
+        {'p', "@([!/]* *|* /*|* +([!/]))", "\"process\" has no arguments; did you mean \"args\"?"},
+        {'p', NS_CHECK_SCRIPT, "the process is usually its interpreter; did you mean \"args\"?"},
+        {'a', "* *", "each argument is compared alone; did you mean one of the words?"},
+    };
+    char text[300];
+    for (; patterns && *patterns; patterns++) {
+        size_t i = 0, n = sizeof rows / sizeof rows[0];
+        while (i < n && (rows[i].key != *key || fnmatch(rows[i].shape, *patterns, FNM_EXTMATCH)))
+            i++;
+        if (i == n)
+            continue;
+        snprintf(text, sizeof text, "\"%s\": \"%.99s\": %s", key, *patterns, rows[i].meant);
+        warn(to, rule, ns_sanitize(text));
+    }
 }
 
 static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
@@ -133,6 +170,8 @@ void ns_check_warn(const struct ns_policy *policy,
         warn_halves(&to, rule);
         warn_delay(&to, rule);
         warn_match(&to, rule);
+        warn_patterns(&to, rule, "process", rule->process);
+        warn_patterns(&to, rule, "args", rule->args);
         warn_sockopts(&to, rule);
         warn_hidden(&to, policy, rule);
     }
