@@ -101,8 +101,7 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     return value;
 }
 
-/* Do the words begin and end alike, but for two letters? */
-static bool is_close(const char *one, const char *other)
+bool ns_verbs_is_close(const char *one, const char *other)
 {
     size_t a = strlen(one), b = strlen(other), begin = 0, end = 0;
     while (begin < a && begin < b && one[begin] == other[begin])
@@ -115,7 +114,7 @@ static bool is_close(const char *one, const char *other)
 const char *ns_verbs_close(const char *word)
 {
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        if (is_close(word, verb->word))
+        if (ns_verbs_is_close(word, verb->word))
             return verb->word;
     return NULL;
 }
@@ -125,7 +124,7 @@ static const char *close_option(const char *verb, const char *word)
 {
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
         if (strcmp(row->verb, verb) == 0 && strncmp(word, "--", 2) == 0 &&
-            is_close(word + 2, row->name))
+            ns_verbs_is_close(word + 2, row->name))
             return row->name;
     return NULL;
 }

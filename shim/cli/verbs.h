@@ -61,6 +61,9 @@ extern const struct ns_verb_option ns_verb_options[];
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
 
+/* Do the words begin and end alike, but for two letters? */
+bool ns_verbs_is_close(const char *one, const char *other);
+
 /* The verb that was probably meant by an unknown word, or NULL. */
 const char *ns_verbs_close(const char *word);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim run` warns of mistakes in the environment before it starts a program, and starts none with a broken library.
+# shellcheck disable=SC2086 # $verb is several words
 # shellcheck disable=SC2016 # what stands in single quotes is for other shells
 # shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
@@ -44,15 +45,32 @@ expect_nothing() {
     grep -q "NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used" "$T/log"
 }
 
-@test "run warns of an unknown variable that begins like one of the library's" {
-    local name
-    for name in NAGLESHIM_POLICYDIR NAGLESHIM_POLICY_FILE NAGLESHIM_LOGFILE NAGLESHIM_LOG_LEVEL; do
+@test "run warns of an unknown variable, and names the one that was probably meant" {
+    local name meant
+    while read -r name meant; do
         run --separate-stderr env "$name=1" "$NS" run -- true
-        expect 0 stderr is "nagleshim run: warning: unknown variable $name; see 'nagleshim help'"
-    done
-    run --separate-stderr env NAGLESHIM_LOG=error NAGLESHIM_LOG_FILE="$T/log" NAGLESHIM_OFF=0 NAGLE=1 LOG_FILE=1 \
-        NAGLESHIM_SOMETHING_OF_YOURS=1 "$NS" run -- true
+        expect 0 stderr is "nagleshim run: warning: unknown variable $name; ${meant:-see 'nagleshim help'}"
+    done <<'CASES'
+NAGLESHIM_POLICYDIR did you mean NAGLESHIM_POLICY_DIR?
+NAGLESHIM_LOGFILE did you mean NAGLESHIM_LOG_FILE?
+NAGLESHIM_LOG_LEVEL did you mean NAGLESHIM_LOG?
+NAGLESHIM_SOMETHING
+CASES
+    run --separate-stderr env NAGLESHIM_LOG=error NAGLESHIM_LOG_FILE="$T/log" NAGLESHIM_OFF=0 NAGLE=1 LOG_FILE=1 "$NS" run -- true
     expect 0 stderr is ""
+}
+
+@test "run, check and doctor warn of policy directories of which none exists" {
+    local verb said="warning: NAGLESHIM_POLICY_DIR is '/nowhere:$T/none', which does not exist: every program gets the built-in policy"
+    for verb in "run -- true" check "doctor cat"; do
+        NAGLESHIM_POLICY_DIR=/nowhere:$T/none run "$NS" $verb
+        expect 0 output has "$said"
+        # The control: one of them exists, or the policy is named.
+        NAGLESHIM_POLICY_DIR=/nowhere:$T run "$NS" $verb
+        expect 0 output lacks "does not exist"
+        NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}' NAGLESHIM_POLICY_DIR=/nowhere run "$NS" $verb
+        expect 0 output lacks "does not exist"
+    done
 }
 
 @test "run warns of a broken policy that the program would get from the environment" {

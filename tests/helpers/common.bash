@@ -4,6 +4,7 @@
 # known, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
 bats_require_minimum_version 1.5.0
+export -n NAGLESHIM_MUST_WORK # the command warns of it
 
 # Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {

@@ -21,18 +21,18 @@ static const char *const variables[] = {
 #undef NS_VARIABLE
 };
 
-/* Does a name begin like a variable without being one, such as NAGLESHIM_LOG_LEVEL? */
-static bool is_mistake(const char *name, size_t length)
+/* The variable itself, the one that was probably meant, or NULL. */
+static const char *meant_by(const char *name)
 {
-    bool begins = false;
+    const char *meant = NULL;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        size_t known = strlen(variables[i]);
-        bool same = strncmp(name, variables[i], known) == 0;
-        if (same && length == known)
-            return false;
-        begins = begins || same;
+        bool begins = strncmp(name, variables[i], strlen(variables[i])) == 0;
+        if (strcmp(name, variables[i]) == 0)
+            return variables[i];
+        if (ns_verbs_is_close(name, variables[i]) || (begins && !meant))
+            meant = variables[i];
     }
-    return begins;
+    return meant;
 }
 
 /* The value of a variable; NULL if it is unset or empty. */
@@ -55,10 +55,27 @@ __attribute__((format(printf, 2, 3))) static void warn(const char *command, cons
 static void judge_names(const char *command)
 {
     for (char **entry = environ; *entry; entry++) {
-        size_t length = strcspn(*entry, "=");
-        if (is_mistake(*entry, length))
-            warn(command, "unknown variable %.*s; see 'nagleshim help'", (int)length, *entry);
+        char name[100];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        const char *meant = meant_by(name);
+        if (strncmp(name, "NAGLESHIM_", strlen("NAGLESHIM_")) != 0)
+            continue;
+        if (!meant)
+            warn(command, "unknown variable %s; see 'nagleshim help'", name);
+        else if (strcmp(name, meant) != 0)
+            warn(command, "unknown variable %s; did you mean %s?", name, meant);
     }
+}
+
+/* Then the library uses the built-in policy for every program, and reports nothing. */
+static void judge_directories(const char *command)
+{
+    const char *list = value_of("NAGLESHIM_POLICY_DIR");
+    if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
+        warn(command,
+             "NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets the built-in "
+             "policy",
+             list);
 }
 
 void ns_environment_judge(const char *command)
@@ -66,6 +83,7 @@ void ns_environment_judge(const char *command)
     const char *level = value_of("NAGLESHIM_LOG");
     char known[64];
     judge_names(command);
+    judge_directories(command);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
              ns_words_join(NS_TAKES_LOG, " or ", known, sizeof known), level);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Warns of each misspelt variable and each invalid value: on stderr in the name of command, or, if
+/* Warns of each unknown variable and each invalid value: on stderr in the name of command, or, if
  * that is NULL, in the output (cli/output.h). */
 void ns_environment_judge(const char *command);
 
