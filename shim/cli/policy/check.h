@@ -5,11 +5,17 @@
 
 #include "policy/policy.h"
 
+#include <fnmatch.h>
+
 /* Calls report for everything that is allowed but probably not intended, such as a rule that is
  * never used. rule is NULL for the policy as a whole. */
 void ns_check_warn(const struct ns_policy *policy,
                    void (*report)(void *context, const struct ns_rule *rule, const char *text),
                    void *context);
+
+#ifndef FNM_EXTMATCH /* musl has none: such patterns match nothing, and nothing is warned of */
+#define FNM_EXTMATCH 0
+#endif
 
 /* Names of scripts, for fnmatch with FNM_EXTMATCH. */
 #define NS_CHECK_SCRIPT "*.@(py|sh|pl|rb|js|php|jar)"
