@@ -119,7 +119,7 @@ END
     survives threads jumps
 }
 
-@test "a handler that writes to a log and to a connection, and waits, may interrupt any call" {
+@test "a signal handler that writes to a log and to a connection, and waits, may interrupt any call" {
     survives threads handlers-write
 }
 

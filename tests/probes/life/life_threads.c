@@ -86,7 +86,7 @@ SCENARIO("handlers-write")
             EXPECT(write(conns[i].fd, "pong", 4) == 4);
         }
         EXPECT(write(log_file, "a batch is answered\n", 20) == 20);
-        poll(NULL, 0, 0);
+        poll(NULL, 0, 1);
         for (int i = 0; i < MANY; i++)
             EXPECT(RAW(recvfrom, conns[i].peer, data, sizeof data, MSG_DONTWAIT) > 0);
         while (RAW(recvfrom, own.peer, data, sizeof data, MSG_DONTWAIT) > 0)
