@@ -57,11 +57,9 @@ static inline unsigned ns_pending_end(void)
     return NS_GET(&ns_thread, used) & UINT16_MAX;
 }
 
-/* May anything be pending on this thread? One load. False is certain. */
-static inline bool ns_pending_any(void)
-{
-    return __builtin_expect(ns_pending_end() != 0, 0);
-}
+/* May anything be pending on this thread? One load. False is certain. A macro: gcc forgets what it
+ * expects of the result of an inline function. */
+#define ns_pending_any() __builtin_expect(ns_pending_end() != 0, 0)
 
 /* Is conn the only entry? NULL: no. */
 static inline bool ns_pending_only(const struct ns_conn *conn)
