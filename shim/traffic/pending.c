@@ -34,7 +34,7 @@ static void send_one(int fd, struct ns_conn *conn)
     ns_acknowledge(fd, conn);
 }
 
-/* Puts fd into an empty slot, from the end of the list on. Returns false if there is none. */
+/* Puts fd into an empty slot, from the end of the list on. Returns false if all are used. */
 static bool fill_slot(int fd)
 {
     unsigned end = ns_pending_end();
