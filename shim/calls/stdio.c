@@ -3,7 +3,7 @@
  * connection, an exported function is one load and a jump to libc's. Must never touch a stream. */
 #define __NO_INLINE__ 1 /* glibc's headers would define getline and fread_unlocked, too */
 #include "calls/calls.h"
-#include "traffic/push.h"
+#include "traffic/in.h"
 
 /* Start-up is done, and there is no stream of a connection: each exported function is a jump. */
 static _Atomic bool passes;
@@ -20,25 +20,29 @@ void ns_stdio_reads(int fd)
         atomic_store(&passes, false);
 }
 
-/* Such a read may wait for several segments in one call. With TCP_QUICKACK=1 the kernel
- * acknowledges each one at once, until the next write (tcp_cleanup_rbuf, net/ipv4/tcp.c). */
-static void before(const FILE *stream)
+/* Such a read may wait for several segments in one call. Returns its connection; NULL: it has none,
+ * or its data is in the stream's buffer. */
+static struct ns_conn *before(const FILE *stream)
 {
     if (!ns_fd_is_open(0) || stream->_IO_read_ptr < stream->_IO_read_end)
-        return;
+        return NULL;
     struct ns_conn *conn = ns_socket_managed(stream->_fileno, false);
-    if (!conn)
-        return;
-    ns_before_wait();
-    ns_acknowledge_from_now_on(stream->_fileno, conn, true);
+    if (conn) {
+        ns_before_wait();
+        ns_in_begin_whole(stream->_fileno, conn, true);
+    }
+    return conn;
 }
 
 #define NS_CALL(...)
 #define NS_STREAM(type, name, parameters, arguments, stream, failure)                              \
     __attribute__((noinline)) static type slow_##name parameters                                   \
     {                                                                                              \
-        before(stream);                                                                            \
-        return NS_REAL(name) arguments;                                                            \
+        struct ns_conn *conn = before(stream);                                                     \
+        type result = NS_REAL(name) arguments;                                                     \
+        if (conn)                                                                                  \
+            ns_in_end_whole(stream->_fileno, conn);                                                \
+        return result;                                                                             \
     }                                                                                              \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \

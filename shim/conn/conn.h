@@ -50,9 +50,8 @@ struct ns_conn {
     _Atomic uint8_t no_batch;       /* why no burst may be held: bits below */
     _Atomic uint8_t generation;     /* of the process that made it: process.h */
     _Atomic uint8_t flags;          /* bits below */
-    _Atomic uint8_t in_flight;      /* something was sent, and perhaps not acknowledged yet */
+    _Atomic uint8_t in_flight;      /* something was sent, perhaps not acknowledged yet: below */
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
-    _Atomic uint8_t waitall;        /* struct ns_whole */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
     _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
@@ -69,6 +68,12 @@ struct ns_conn {
     struct ns_view *_Atomic view;
 };
 _Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
+
+/* in_flight */
+enum {
+    NS_FLIGHT_SEEN = 1,
+    NS_FLIGHT_UNSEEN = 2, /* perhaps, before the library knew the socket */
+};
 
 /* no_batch */
 enum {

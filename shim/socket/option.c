@@ -35,7 +35,7 @@ static void uncorked(int fd, struct ns_conn *conn)
         ns_hold_mark(fd, conn);
     else if (NS_GET(conn, in_flight))
         ns_enforce_nodelay(fd, conn);
-    NS_PUT(conn, in_flight, 1);
+    NS_PUT(conn, in_flight, NS_FLIGHT_SEEN);
 }
 
 /* TCP_QUICKACK of the application: it chooses the kernel's mode for now (tcp(7)). */

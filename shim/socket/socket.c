@@ -260,8 +260,8 @@ static void choose(int fd, struct ns_conn *conn)
     ns_delack_found(fd, conn);
     if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
         NS_PUT(conn, no_batch, NS_NO_PUSH);
-    NS_PUT(conn, in_flight, 1); /* it may have */
-    ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1});
+    NS_PUT(conn, in_flight, NS_FLIGHT_UNSEEN);
+    ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
     if (kind.listens)
         listening(fd, conn, NS_LISTENER_ADOPTED);
     else if (kind.connected)

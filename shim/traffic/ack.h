@@ -4,14 +4,14 @@
  *
  * Linux delays an ACK for longer than the program takes to read only in its interactive mode
  * (icsk_ack.pingpong), which begins when the program writes after it has read. Before that a read
- * of everything that has arrived acknowledges it (tcp_cleanup_rbuf, net/ipv4/tcp.c). A connection
- * that carries one request and one answer therefore needs no ACK of the library, and neither does
- * one that is only read.
+ * of everything that has arrived acknowledges it in most cases (tcp_cleanup_rbuf, net/ipv4/tcp.c).
  *
  * An ACK before a wait is useful only if the peer waits for it, and only an ACK that is skipped
- * shows this: data that waited for the kernel's delayed ACK comes a round trip after that ACK. So a
- * connection sends NS_ACK_FIRST ACKs and then skips them, until one was missed. Then it sends them
- * until NS_ACK_HELPED in a row have not helped. An ACK costs one small segment, a stall 40 ms. */
+ * shows this: data is late then, which means that it comes when a delayed ACK would have released
+ * it. A connection sends its first ACKs, skips some on trial, and then skips them all. Late data
+ * makes it send ACKs for a term, which ends with another trial. Data that is late as often although
+ * ACKs are sent is late by chance: each time this happens, more late data is needed for the next
+ * term. An ACK costs one small segment, a stall 40 ms. */
 #ifndef NS_ACK_H
 #define NS_ACK_H
 
@@ -20,41 +20,46 @@
 
 struct ns_ack_state {
     uint64_t interactive : 1; /* the kernel delays its ACKs here */
-    uint64_t heard : 1;       /* data was read since the last write */
+    uint64_t heard : 1;       /* data was read */
     uint64_t pending : 1;     /* data was read and neither answered nor acknowledged */
     uint64_t sent : 1;        /* it was acknowledged, and nothing came or went since */
-    uint64_t again : 1;       /* more data came after an ACK, without an answer in between */
     uint64_t seen : 1;        /* a read has found no more data since */
-    uint64_t answers : 1;     /* the library has seen a write to the socket */
     uint64_t skips : 1;       /* ACKs are skipped */
-    uint64_t helps : 1;       /* since one that was skipped was missed */
+    uint64_t unlimited : 1;   /* they are sent since some were missed without the library's limit */
+    uint64_t term : 2;        /* index of the number of ACKs that are sent: ns_ack_all */
     uint64_t epoch : 3;       /* the low bits of the reading thread's epoch */
-    uint64_t spent : 10;      /* see ns_ack_spend */
-    uint64_t sure : 5;        /* how sure it is that the peer does not wait for ACKs */
+    uint64_t spent : 13;      /* since the last decision: first, in 1/16 of an ACK; in a term, ACKs;
+                                 while they are skipped, reads */
+    uint64_t late : 8;        /* late reads among them */
+    uint64_t doubt : 3;       /* (2 << doubt) - 1 late reads are needed for the next term */
+    uint64_t every : 4;       /* one read in 1 << every was late, before this term */
     uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
-    uint64_t lag : 8;         /* how much later data comes after an ACK, on average, in 256 us */
-    uint64_t at : 20;         /* the low bits of the time of the last read, in 2 us */
+    uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint64_t), "loaded and stored as one word");
 
 enum {
-    NS_ACK_FIRST = 28,    /* ACKs that are sent at first */
-    NS_ACK_HELPED = 1000, /* ACKs that are sent after one has helped */
-    NS_ACK_TRIAL = 1,     /* ACKs that are skipped while the library still limits the delay */
-    NS_ACK_SURE = 31,     /* the most that ns_ack_state.sure can be */
-    NS_ACK_DOUBT = 6,     /* and how much an ACK takes from it that seems to be missed */
-    /* Microseconds. The kernel's delay is at least this long, with the library's limit and without
-     * it, and by some timer ticks longer. Without the limit it may take a round trip, too
+    NS_ACK_FIRST = 12, /* ACKs that are sent at first; 16 reads with an answer count as one */
+    NS_ACK_PART = 16,
+    NS_ACK_TERM = 1000, /* and after some were missed; more after a trial that confirms it */
+    NS_ACK_TRIAL = 4,   /* reads for which they are skipped while the library limits the delay */
+    NS_ACK_RARE = 250,  /* one late read in so many is left alone */
+    NS_ACK_DOUBT = 7,
+    /* Microseconds. Data within NS_ACK_THERE was there already, and proves nothing. The kernel's
+     * delay is at least as long as the next two, with the library's limit and without it, and by
+     * some timer ticks longer. Without the limit it may take a round trip, too
      * (__tcp_send_delayed_ack, net/ipv4/tcp_output.c). */
+    NS_ACK_THERE = 1000,
+    NS_ACK_COARSE = 5000, /* the error of the clock that is used where the delay is not limited */
     NS_ACK_LIMITED = 8000,
     NS_ACK_DELAY = 40000,
-    NS_ACK_TICKS = 8000,
+    NS_ACK_TICKS = 12000,
 };
 
 /* Microseconds since the last read, modulo 2 s. us: the time. */
 static inline unsigned ns_ack_age(struct ns_ack_state state, uint32_t us)
 {
-    return (((us >> 1) - (unsigned)state.at) & 0xfffff) << 1;
+    return (((us >> 6) - (unsigned)state.at) & 0x7fff) << 6;
 }
 
 static inline unsigned ns_ack_rtt(struct ns_ack_state state)
@@ -73,21 +78,21 @@ static inline bool ns_ack_asks_rtt(struct ns_ack_state state)
     return !state.rtt && (state.sent || state.pending);
 }
 
-/* Would data that waited for a delayed ACK come now, and would it usually have come sooner after an
- * ACK? limited: the library has limited the delay. */
-static inline bool ns_ack_was_missed(struct ns_ack_state state, uint32_t us, bool limited)
+/* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
+ * for so many round trips? limited: the library has limited the delay. */
+static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
+                                  bool limited)
 {
-    unsigned rtt = ns_ack_rtt(state), age = ns_ack_age(state, us);
-    unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
+    unsigned rtt = ns_ack_rtt(state), delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
-    return age + 1000 >= rtt + delay && age >= rtt + state.lag * 256u + delay / 2 &&
-           age <= rtt + rtt / 2 + longest + NS_ACK_TICKS;
+    return us + (limited ? NS_ACK_THERE : NS_ACK_COARSE) >= trips * rtt + delay &&
+           us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS;
 }
 
 /* Did it do no harm to skip ACKs, so that the kernel's own delay may apply again? */
 static inline bool ns_ack_is_free(struct ns_ack_state state)
 {
-    return state.skips && state.spent == NS_ACK_TRIAL;
+    return state.skips && state.spent >= NS_ACK_TRIAL;
 }
 
 /* Must an ACK be sent before the next wait? */
@@ -105,93 +110,111 @@ static inline unsigned ns_ack_waits(struct ns_ack_state state, unsigned waits)
 /* Is there anything that ns_ack_wrote would change? */
 static inline bool ns_ack_is_carried(struct ns_ack_state state)
 {
-    return state.heard || state.pending || state.sent || !state.answers;
+    return state.pending || state.sent || (state.heard && !state.interactive);
 }
 
-static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, bool helps, unsigned spent)
+static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, unsigned spent)
 {
     state->skips = skips;
-    state->helps = helps;
-    state->spent = spent & 0x3ff;
+    state->unlimited = 0;
+    state->spent = spent & 0x1fff;
+    state->late = 0;
 }
 
-/* How many ACKs are sent until they are skipped; or, while they are, until the trial ends. */
+/* How many ACKs are sent until they are skipped. */
 static inline unsigned ns_ack_all(struct ns_ack_state state)
 {
-    return state.skips ? NS_ACK_TRIAL : state.helps ? NS_ACK_HELPED : NS_ACK_FIRST;
+    if (!state.term)
+        return NS_ACK_FIRST * NS_ACK_PART;
+    return NS_ACK_TERM << (state.term - 1) * 3 / 2; /* 1, 2, 8 times */
 }
 
-/* One more ACK that may be needless; or, while they are skipped, one that was not missed. */
-static inline void ns_ack_spend(struct ns_ack_state *state)
+/* acks: of an ACK, or of a read while they are skipped; otherwise of a read that was answered. */
+static inline void ns_ack_spend(struct ns_ack_state *state, bool acks)
 {
-    if (state->spent < ns_ack_all(*state))
-        state->spent++;
+    bool first = !state->skips && !state->term;
+    unsigned spent = (unsigned)state->spent + (first && acks ? NS_ACK_PART : first || acks);
+    state->spent = (spent < 0x1fff ? spent : 0x1fff) & 0x1fff;
 }
 
-/* How often data came that had waited for an ACK, against data that had not. */
-static inline void ns_ack_weigh(struct ns_ack_state *state, int change)
+/* A read was late after an ACK that was skipped. Is it time to send them? */
+static inline void ns_ack_missed(struct ns_ack_state *state)
 {
-    int sure = (int)state->sure + change;
-    state->sure = (unsigned)(sure < 0 ? 0 : sure < NS_ACK_SURE ? sure : NS_ACK_SURE) & 31;
-}
-
-/* Data has come after an ACK was sent. If it had waited for the ACK, a round trip later. */
-static inline void ns_ack_judge_sent(struct ns_ack_state *state, unsigned age, bool limited)
-{
-    unsigned rtt = ns_ack_rtt(*state), late = age > rtt ? age - rtt : 0;
-    if (late < 1 << 16) /* otherwise ns_ack_was_missed cannot mistake it */
-        state->lag = (unsigned)(state->lag + ((int)(late >> 8) - state->lag) / 8) & 0xff;
-    bool helped = age >= rtt - rtt / 4 && late <= rtt / 4 + NS_ACK_TICKS / 2;
-    ns_ack_weigh(state, helped ? -1 : 3);
-    if (helped && (state->helps || !limited)) /* a trial without the limit would cost 40 ms */
-        state->spent = 0;
-}
-
-/* Data has come after an ACK was skipped. A clock that stands still (age 0) proves nothing. */
-static inline void ns_ack_judge_skipped(struct ns_ack_state *state, unsigned age, bool missed)
-{
-    if (!age || (missed && state->sure < NS_ACK_DOUBT)) {
-        ns_ack_decide(state, false, true, 0);
-        state->sure = 0;
-    } else {
-        ns_ack_weigh(state, missed ? -NS_ACK_DOUBT : 1);
-        ns_ack_spend(state);
+    unsigned each = state->spent / state->late;
+    if (each > NS_ACK_RARE) {
+        ns_ack_decide(state, true, NS_ACK_TRIAL);
+    } else if (state->late >= (2u << state->doubt) - 1) {
+        bool free = ns_ack_is_free(*state);
+        state->term = free || !state->term ? 1 : state->term < 3 ? state->term + 1u : 3;
+        for (state->every = 0; each > 1; each /= 2)
+            state->every++;
+        ns_ack_decide(state, false, 0);
+        state->unlimited = free;
     }
+}
+
+/* A read was late although ACKs are sent. Is it chance, since this is about as often as without
+ * them? */
+static inline void ns_ack_chanced(struct ns_ack_state *state)
+{
+    unsigned spent = state->term ? state->spent : state->spent / NS_ACK_PART;
+    if (state->late < 2 || spent > 8u * state->late << state->every)
+        return;
+    if (state->doubt < NS_ACK_DOUBT)
+        state->doubt++;
+    ns_ack_decide(state, true, NS_ACK_TRIAL);
+}
+
+/* Data has come after an ACK was sent or skipped. */
+static inline void ns_ack_judge(struct ns_ack_state *state, bool late)
+{
+    if (state->skips)
+        ns_ack_spend(state, true);
+    if (!late)
+        return;
+    if (state->late < 0xff)
+        state->late++;
+    if (state->skips)
+        ns_ack_missed(state);
+    else
+        ns_ack_chanced(state);
+}
+
+/* If the term has ended, the trial begins. */
+static inline void ns_ack_try(struct ns_ack_state *state)
+{
+    if (state->skips || state->spent < ns_ack_all(*state))
+        return;
+    if (state->term && state->doubt)
+        state->doubt--;
+    ns_ack_decide(state, true, 0);
 }
 
 /* Data was read at the time us, by a thread whose waits are counted by epoch. */
 static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
                                bool limited)
 {
-    unsigned age = ns_ack_age(*state, us);
-    bool missed = ns_ack_was_missed(*state, us, limited);
     state->heard = 1;
     state->seen = 0;
-    if (state->sent) {
-        ns_ack_judge_sent(state, age, limited);
-        state->again = 1;
-        if (!state->interactive && !state->skips) /* after ns_ack_send the kernel acknowledges */
-            ns_ack_spend(state);
-    } else if (state->pending && state->skips && (epoch & 7) != state->epoch) {
-        ns_ack_judge_skipped(state, age, missed);
-        /* The kernel has sent the ACK, which ends the mode (tcp_delack_timer_handler). */
-        state->interactive = age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
-    } else if (state->pending && missed) {
-        state->spent = 0; /* the kernel's ACK, which the library hastens, may have helped */
+    if (state->sent || (state->pending && state->skips && ns_ack_waits(*state, epoch))) {
+        unsigned age = ns_ack_age(*state, us);
+        if (state->sent || age >= NS_ACK_THERE)
+            ns_ack_judge(state, ns_ack_is_late(*state, age, 1, limited));
+        /* After an ACK of the kernel's own the mode has ended (tcp_delack_timer_handler). */
+        state->interactive = state->sent || age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
+        ns_ack_try(state);
     }
-    state->sent = state->sent && !state->interactive;
+    state->sent = 0;
     state->pending = state->interactive;
     state->epoch = epoch & 7;
-    state->at = us >> 1 & 0xfffff;
+    state->at = us >> 6 & 0x7fff;
 }
 
-/* Nothing was read since the last write, or all of it is acknowledged. */
+/* All that was read is acknowledged. */
 static inline void ns_ack_clear(struct ns_ack_state *state)
 {
-    state->heard = 0;
     state->pending = 0;
     state->sent = 0;
-    state->again = 0;
     state->seen = 0;
 }
 
@@ -199,50 +222,40 @@ static inline void ns_ack_clear(struct ns_ack_state *state)
  * it would not have without the library's limit. */
 static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 {
-    if (state->answers && state->pending && (state->skips || late))
-        ns_ack_spend(state);
-    if (!state->skips && state->spent == ns_ack_all(*state))
-        ns_ack_decide(state, true, false, 0);
+    if (state->pending)
+        ns_ack_spend(state, state->skips || late);
+    ns_ack_try(state);
     state->interactive |= state->heard;
-    state->answers = 1;
     ns_ack_clear(state);
 }
 
-/* The pending ACK is sent. Returns whether it should end the kernel's interactive mode: the peer
- * sends continuously, and outside this mode the kernel acknowledges at once. */
-static inline bool ns_ack_send(struct ns_ack_state *state)
+/* The pending ACK is sent. */
+static inline void ns_ack_send(struct ns_ack_state *state)
 {
-    bool ends = state->again && state->answers;
-    state->interactive = !ends;
     state->pending = 0;
     state->sent = 1;
     state->seen = 0;
-    ns_ack_spend(state);
-    return ends;
+    ns_ack_spend(state, true);
 }
 
-/* What connections to one peer have learned, for the next one: how many ACKs they have spent, or
- * one of these numbers, or how many they have spent since one has helped. */
-enum { NS_ACK_NEEDLESS = NS_ACK_FIRST, NS_ACK_HELPS };
-
-/* known was learned before. A connection's state has changed from before to after. */
-static inline unsigned ns_ack_learn(unsigned known, struct ns_ack_state before,
-                                    struct ns_ack_state after)
+/* A read that may wait inside the kernel after a first part of the data, where only the kernel can
+ * acknowledge it, begins. Must the kernel be asked to acknowledge at once from now on? */
+static inline bool ns_ack_begin_whole(struct ns_ack_state *state)
 {
-    if (after.helps && (!before.helps || after.spent < before.spent))
-        return NS_ACK_HELPS;
-    if (before.skips == after.skips && before.spent >= after.spent)
-        return known;
-    if (known >= NS_ACK_HELPS)
-        return known + 1 < NS_ACK_HELPS + NS_ACK_HELPED ? known + 1 : NS_ACK_NEEDLESS;
-    return after.skips ? NS_ACK_NEEDLESS : after.spent & 31;
+    ns_ack_clear(state);
+    ns_ack_try(state);
+    if (state->skips)
+        return false;
+    ns_ack_spend(state, true);
+    state->interactive = 0;
+    return true;
 }
 
-/* Begin with what is known. ACKs that others have found needless are skipped on trial. */
-static inline void ns_ack_begin(struct ns_ack_state *state, unsigned known)
+/* It has ended after us microseconds: the round trips of the request and of the ACK, and what the
+ * peer or a delayed ACK took. */
+static inline void ns_ack_end_whole(struct ns_ack_state *state, unsigned us, bool limited)
 {
-    bool skips = known == NS_ACK_NEEDLESS, helps = known >= NS_ACK_HELPS;
-    ns_ack_decide(state, skips, helps, skips ? 0 : helps ? known - NS_ACK_HELPS : known);
+    ns_ack_judge(state, ns_ack_is_late(*state, us, 2, limited));
 }
 
 #endif

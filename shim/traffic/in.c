@@ -13,36 +13,59 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+/* Stores the state, and limits the kernel's delay of ACKs or leaves it to the kernel. */
+static void put_state(int fd, struct ns_conn *conn, struct ns_ack_state before,
+                      struct ns_ack_state state)
+{
+    ns_learned_put(conn, before, &state);
+    if (ns_ack_is_free(state))
+        ns_delack_unbound(fd, conn);
+    else if (!NS_GET(conn, delack) && !state.unlimited)
+        ns_delack_bound(fd, conn); /* also for waits that the library cannot see (a futex) */
+}
+
+void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
+{
+    struct ns_ack_state state = ns_conn_ack(conn);
+    ns_thread.whole_at = 0;
+    if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
+        return;
+    ns_learned_begin(fd, conn, &state);
+    struct ns_ack_state before = state;
+    if (ns_ack_begin_whole(&state))
+        ns_acknowledge_from_now_on(fd, conn);
+    put_state(fd, conn, before, state);
+    ns_thread.whole_at = ns_push_time(false) | 1;
+}
+
+void ns_in_end_whole(int fd, struct ns_conn *conn)
+{
+    struct ns_ack_state state = ns_conn_ack(conn), before = state;
+    unsigned us = ns_push_time(false) - ns_thread.whole_at;
+    if (!ns_thread.whole_at)
+        return;
+    ns_thread.whole_at = 0;
+    if (us >= NS_ACK_LIMITED - NS_ACK_THERE && !state.rtt)
+        ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
+    ns_ack_end_whole(&state, us, NS_GET(conn, delack) == NS_DELACK_OURS);
+    ns_learned_put(conn, before, &state);
+}
+
 bool ns_in_begin(int fd, struct ns_conn *conn, int flags)
 {
     if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return false; /* does not wait; a poll that follows does */
     ns_thread.waits++;
-    ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     /* A probe would make the reads short that follow. */
-    if (__builtin_expect(flags & MSG_WAITALL, 0)) {
+    if (__builtin_expect(flags & MSG_WAITALL || NS_GET(conn, flags) & NS_LOWAT, 0)) {
+        ns_push(fd, conn);
         ns_flush_pending();
-        if (ns_whole_begins(ns_conn_waitall(conn)))
-            ns_acknowledge_from_now_on(fd, conn, false);
-        ns_thread.waitall_at = (uint16_t)(ns_push_time() / 1000);
+        if (flags & MSG_WAITALL)
+            ns_in_begin_whole(fd, conn, false);
         return false;
     }
-    if (__builtin_expect(NS_GET(conn, flags) & NS_LOWAT, 0)) {
-        ns_flush_pending();
-        return false;
-    }
+    ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     return ns_pending_any() && ns_pending_beside(NULL, false);
-}
-
-/* Lists fd if state says that an ACK is pending, and limits the kernel's delay of it. */
-static void list_ack(int fd, struct ns_conn *conn, struct ns_ack_state state)
-{
-    if (ns_ack_is_free(state)) /* the kernel's own delay applies again */
-        ns_delack_unbound(fd, conn);
-    else if (state.pending && !NS_GET(conn, delack))
-        ns_delack_bound(fd, conn); /* for waits that the library cannot see (stdio, a futex) */
-    if (ns_ack_is_pending(state))
-        ns_pending_add(fd, conn);
 }
 
 /* Microseconds between two reads, if the peer had waited for an ACK of the kernel in between. */
@@ -54,7 +77,7 @@ enum { LEAST = NS_ACK_LIMITED, MOST = NS_ACK_DELAY + 20000 };
 static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 {
     uint8_t flags = NS_GET(conn, flags);
-    unsigned age = ns_ack_age(state, ns_push_time());
+    unsigned age = ns_ack_age(state, ns_push_time(false));
     if (state.seen)
         flags |= NS_WAITS_UNSEEN;
     else if (!(flags & NS_READS_AGAIN))
@@ -100,36 +123,32 @@ static void took(int fd, struct ns_conn *conn, int flags)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();
+    if (__builtin_expect(flags & MSG_WAITALL, 0))
+        ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
-    /* ns_in_begin has ended the interactive mode where ns_whole_begins. */
-    if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
-        !(flags & MSG_DONTWAIT) && (state.interactive || ns_whole_begins(ns_conn_waitall(conn)))) {
-        struct ns_whole whole = ns_conn_waitall(conn);
-        unsigned ms = (uint16_t)(ns_push_time() / 1000 - ns_thread.waitall_at);
-        if (ms >= NS_WHOLE_LATE && !state.rtt)
-            ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-        ns_whole_ended(&whole, ms, ns_ack_rtt(state) / 1000);
-        ns_conn_waitall_put(conn, whole);
-    }
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(conn, state);
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
     bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child();
-    if (!state.interactive && (unseen || !state.answers))
+    if (!state.interactive && (unseen || NS_GET(conn, in_flight) != NS_FLIGHT_SEEN))
         state.interactive = is_interactive(fd, conn, unseen);
     if (ns_ack_asks_rtt(state))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    ns_ack_read(&state, ns_thread.waits, state.interactive || state.sent ? ns_push_time() : 0,
+    ns_ack_read(&state, ns_thread.waits,
+                state.interactive || state.sent ? ns_push_time(ns_ack_is_free(state)) : 0,
                 NS_GET(conn, delack) == NS_DELACK_OURS);
-    if (state.pending && !NS_GET(conn, peer)) {
-        ns_learned_begin(fd, conn, &state);
-        before = state;
+    if (!state.pending) {
+        ns_learned_put(conn, before, &state);
+        return;
     }
-    ns_learned_put(conn, before, state);
-    list_ack(fd, conn, state);
-    if (waits_after_read(conn) && state.pending) {
+    if (ns_learned_begin(fd, conn, &state))
+        before = state;
+    put_state(fd, conn, before, state);
+    if (ns_ack_is_pending(state))
+        ns_pending_add(fd, conn);
+    if (waits_after_read(conn)) {
         ns_thread.waits++;
         ns_flush_pending();
     }

@@ -16,6 +16,12 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags);
 /* After a read with recv's flags, with its result and its errno. */
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);
 
+/* Before and after a read that waits inside the kernel or libc for all of its data, with
+ * MSG_WAITALL or in stdio, where only the kernel can acknowledge a first part. unseen: the
+ * application may also write without the library's knowledge. */
+void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen);
+void ns_in_end_whole(int fd, struct ns_conn *conn);
+
 /* The application's read has found no data. */
 void ns_in_nothing(int fd, struct ns_conn *conn);
 

@@ -10,9 +10,9 @@
 
 enum {
     ENTRIES = 256,   /* ns_conn.peer is the index; 0: not known yet */
-    KNOWN_BITS = 11, /* low bits of an entry: see ns_ack_learn; the others are the key */
+    KNOWN_BITS = 11, /* low bits of an entry: ns_ack_learn; the others are the key */
 };
-_Static_assert((NS_ACK_HELPS + NS_ACK_HELPED) >> KNOWN_BITS == 0, "it fits");
+_Static_assert((NS_ACK_HELPS + NS_ACK_TERM) >> KNOWN_BITS == 0, "it fits");
 
 static _Atomic uint32_t own[ENTRIES];
 static _Atomic uint32_t *_Atomic shared; /* NULL: own is used */
@@ -35,8 +35,10 @@ void ns_learned_share(void)
     errno = saved;
 }
 
-void ns_learned_begin(int fd, struct ns_conn *conn, struct ns_ack_state *state)
+bool ns_learned_begin(int fd, struct ns_conn *conn, struct ns_ack_state *state)
 {
+    if (NS_GET(conn, peer))
+        return false;
     bool server = NS_GET(conn, role) == NS_ROLE_SERVER;
     struct ns_address peer = server ? ns_kernel_local(fd) : ns_kernel_remote(fd);
     uint32_t key = peer.port * 2u + server;
@@ -50,12 +52,12 @@ void ns_learned_begin(int fd, struct ns_conn *conn, struct ns_ack_state *state)
         atomic_store_explicit(entry, value = key, memory_order_relaxed);
     NS_PUT(conn, peer, (uint8_t)index);
     ns_ack_begin(state, value & ~(~0u << KNOWN_BITS));
+    return true;
 }
 
-void ns_learned_put(struct ns_conn *conn, struct ns_ack_state before, struct ns_ack_state after)
+void ns_learned_change(struct ns_conn *conn, struct ns_ack_state before, struct ns_ack_state *after)
 {
     unsigned index = NS_GET(conn, peer);
-    ns_conn_ack_put(conn, after);
     if (!index)
         return;
     _Atomic uint32_t *entry = entry_at(index);

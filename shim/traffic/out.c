@@ -137,9 +137,15 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 bool ns_out_goes_on(struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
+    struct ns_ack_state ack = ns_conn_ack(conn);
+    bool carried = ns_ack_is_carried(ack);
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks) ||
-        !NS_GET(conn, in_flight) || ns_ack_is_carried(ns_conn_ack(conn)))
+        !NS_GET(conn, in_flight) || (carried && !ns_ack_is_free(ack)))
         return false;
+    if (carried) { /* if the write fails, the next late read is not noticed */
+        ns_ack_wrote(&ack, false);
+        ns_conn_ack_put(conn, ack);
+    }
     if (!NS_GET(conn, held))
         return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
                (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
@@ -223,5 +229,5 @@ void ns_out_end(struct ns_write one, int fd, int flags, ssize_t result)
         if (corks) /* the application's own cork still holds them */
             return;
     }
-    NS_PUT(conn, in_flight, 1);
+    NS_PUT(conn, in_flight, NS_FLIGHT_SEEN);
 }

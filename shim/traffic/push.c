@@ -29,9 +29,9 @@ uint16_t ns_push_clock(void)
     return (uint16_t)(now_by(CLOCK_MONOTONIC_COARSE) / US_PER_MS);
 }
 
-uint32_t ns_push_time(void)
+uint32_t ns_push_time(bool coarse)
 {
-    return (uint32_t)now_by(CLOCK_MONOTONIC);
+    return (uint32_t)now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC);
 }
 
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
@@ -129,16 +129,17 @@ void ns_push_held(int fd, struct ns_conn *conn)
 }
 
 /* TCP_QUICKACK sends a pending ACK. An even value leaves the connection in interactive mode, in
- * which the next answer carries its ACK; after an odd one the kernel acknowledges by itself
- * (__tcp_sock_set_quickack, net/ipv4/tcp.c). */
+ * which the next answer carries its ACK. An odd one ends it, but the kernel does not always
+ * acknowledge at once then: not a segment that is larger than those before it
+ * (__tcp_sock_set_quickack, net/ipv4/tcp.c; tcp_measure_rcv_mss, net/ipv4/tcp_input.c). */
 void ns_acknowledge(int fd, struct ns_conn *conn)
 {
     struct ns_ack_state before = ns_conn_ack(conn), state = before;
     if (!ns_ack_is_pending(state))
         return;
-    bool ends = ns_ack_send(&state);
-    ns_learned_put(conn, before, state);
-    int error = set(fd, conn, TCP_QUICKACK, ends ? 1 : 2);
+    ns_ack_send(&state);
+    ns_learned_put(conn, before, &state);
+    int error = set(fd, conn, TCP_QUICKACK, 2);
     if (error == -EBADF || error == -ENOTSOCK)
         ns_fd_refresh(fd, conn);
     else if (error)
@@ -150,18 +151,12 @@ void ns_push_carries_ack(struct ns_conn *conn)
 {
     struct ns_ack_state before = ns_conn_ack(conn), state = before;
     bool timed = ns_ack_is_pending(state) && NS_GET(conn, delack) == NS_DELACK_OURS;
-    unsigned age = timed ? ns_ack_age(state, ns_push_time()) : 0;
+    unsigned age = timed ? ns_ack_age(state, ns_push_time(false)) : 0;
     ns_ack_wrote(&state, age >= NS_ACK_LIMITED && age < NS_ACK_DELAY);
-    ns_learned_put(conn, before, state);
+    ns_learned_put(conn, before, &state);
 }
 
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen)
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_conn_ack(conn);
-    if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
-        return;
-    ns_ack_clear(&state);
-    state.interactive = 0;
-    ns_conn_ack_put(conn, state);
     set(fd, conn, TCP_QUICKACK, 1);
 }

@@ -15,9 +15,9 @@ extern _Atomic bool ns_push_any;
  * be late by a tick (4 ms at HZ=250). */
 uint16_t ns_push_clock(void);
 
-/* The time in microseconds, for ns_ack_state and ns_whole. Not the coarse clock, which stands still
+/* The time in microseconds, for ns_ack_state. coarse: by that clock, which may also stand still
  * while all processors are idle. */
-uint32_t ns_push_time(void);
+uint32_t ns_push_time(bool coarse);
 
 /* Choose the milliseconds after which a held write of conn is late, by its rule. */
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
@@ -47,7 +47,7 @@ void ns_acknowledge(int fd, struct ns_conn *conn);
 void ns_push_carries_ack(struct ns_conn *conn);
 
 /* Let the kernel acknowledge all past and later data on fd at once, until the application writes
- * again. unseen: it may have written without the library's knowledge. */
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn, bool unseen);
+ * again. */
+void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn);
 
 #endif

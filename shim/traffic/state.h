@@ -6,7 +6,6 @@
 #include "conn/conn.h"
 #include "traffic/ack.h"
 #include "traffic/burst.h"
-#include "traffic/whole.h"
 
 /* Access to a member that is a small struct, as one word. Two threads that use a socket at the same
  * time may lose a count, which costs a segment. */
@@ -30,7 +29,6 @@
 
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
 NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint64_t, ack_state)
-NS_WORD_MEMBER(ns_whole, ns_conn_waitall, uint8_t, waitall)
 
 /* Must something be sent there before the thread waits? */
 static inline bool ns_conn_is_pending(const struct ns_conn *conn)
