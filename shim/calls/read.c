@@ -6,12 +6,12 @@
 
 /* After a read without waiting. Returns true if there was no data. Then errno is saved again, and
  * the caller makes the read as the program asked. */
-static bool found_nothing(ssize_t result, int saved)
+static bool found_nothing(int fd, struct ns_conn *conn, ssize_t result, int saved)
 {
     if (result >= 0 || (errno != EAGAIN && errno != ENOTSOCK))
         return false;
     errno = saved;
-    ns_flush_pending();
+    ns_in_waits(fd, conn);
     return true;
 }
 
@@ -22,9 +22,9 @@ static bool found_nothing(ssize_t result, int saved)
         ssize_t count;                                                                             \
         int saved = errno;                                                                         \
         if (__builtin_expect(conn != NULL, 1)) {                                                   \
-            if (!ns_in_begin(fd, conn, flags))                                                     \
+            if (!ns_in_begin(fd, conn, flags, true))                                               \
                 count = CALL;                                                                      \
-            else if (count = PROBE, found_nothing(count, saved))                                   \
+            else if (count = PROBE, found_nothing(fd, conn, count, saved))                         \
                 count = CALL;                                                                      \
             ns_in_end(fd, conn, count, errno, flags);                                              \
         } else {                                                                                   \
@@ -87,7 +87,7 @@ NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 /* Before a read that has no form without waiting. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
 {
-    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags))
+    if (!conn ? !(flags & MSG_DONTWAIT) : ns_in_begin(fd, conn, flags, false))
         ns_flush_unless_ready(fd, NULL, POLLIN);
     return conn;
 }

@@ -51,7 +51,7 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     ns_learned_put(conn, before, &state);
 }
 
-bool ns_in_begin(int fd, struct ns_conn *conn, int flags)
+bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
 {
     if (NS_GET(conn, nonblock) || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return false; /* does not wait; a poll that follows does */
@@ -64,8 +64,22 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags)
             ns_in_begin_whole(fd, conn, false);
         return false;
     }
+    struct ns_burst burst = ns_conn_burst(conn);
+    if (may_try && ns_burst_tries(&burst, ns_thread.waits)) {
+        ns_conn_burst_put(conn, burst);
+        return true;
+    }
     ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     return ns_pending_any() && ns_pending_beside(NULL, false);
+}
+
+void ns_in_waits(int fd, struct ns_conn *conn)
+{
+    struct ns_burst burst = ns_conn_burst(conn);
+    ns_burst_waited(&burst);
+    ns_conn_burst_put(conn, burst);
+    ns_push(fd, conn);
+    ns_flush_pending();
 }
 
 /* Microseconds between two reads, if the peer had waited for an ACK of the kernel in between. */
@@ -118,7 +132,8 @@ static void took(int fd, struct ns_conn *conn, int flags)
         NS_PUT(conn, alone, 0);
         NS_PUT(conn, full, 0);
     }
-    ns_push(fd, conn);
+    if (!ns_burst_is_ahead(ns_conn_burst(conn)))
+        ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */

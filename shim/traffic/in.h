@@ -9,9 +9,10 @@
 
 #include <sys/types.h>
 
-/* Before a read with recv's flags. Must it first be made without waiting? If there is no data then,
- * ns_flush_pending and the call as the application asked follow. */
-bool ns_in_begin(int fd, struct ns_conn *conn, int flags);
+/* Before a read with recv's flags. Must it first be made without waiting, as may_try says it can
+ * be? If there is no data then, ns_in_waits and the call as the application asked follow. */
+bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try);
+void ns_in_waits(int fd, struct ns_conn *conn);
 
 /* After a read with recv's flags, with its result and its errno. */
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);

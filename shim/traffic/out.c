@@ -126,6 +126,8 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
     unsigned from = !mode->nodelay && writer ? 1 : mode->from;
     if (mode->option == TCP_CORK && burst.single) /* a cork for one write costs two calls */
         from++;
+    else if (mode->option == TCP_NODELAY && ns_burst_is_ahead(burst))
+        from = 1;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
     enum ns_burst_step step =
         ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);
