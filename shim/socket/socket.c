@@ -113,9 +113,7 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
         ns_enforce_nodelay(fd, conn);
     if (listens || !NS_GET(conn, kernel_nodelay))
         ns_socket_changed();
-    if (rule->ack == NS_ACK_BEFORE_WAIT && listens && !partly)
-        ns_delack_bound(fd, conn);
-    else if (!listens && atomic_load(&unseen)) /* its reads will not be seen either */
+    if (atomic_load(&unseen) && !(listens && partly)) /* its reads will not be seen either */
         ns_socket_limit_acks(fd, conn);
     count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
