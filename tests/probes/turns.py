@@ -13,7 +13,8 @@
 #   tMS         sleep until the next multiple of MS since the connection was made
 #   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
 #   fMS         read everything that comes in this time
-#   nodelay, delay, cork, uncork, bbr, rcvbufN, sndbufN, lowatN    options of the socket
+#   iN          only one round in N has the next word
+#   nodelay, delay, cork, uncork, quickack, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
 #
 # Other ways to read N bytes:
@@ -38,7 +39,7 @@ import termios
 import time
 
 OPTIONS = {"nodelay": (socket.TCP_NODELAY, 1), "delay": (socket.TCP_NODELAY, 0),
-           "cork": (socket.TCP_CORK, 1), "uncork": (socket.TCP_CORK, 0)}
+           "cork": (socket.TCP_CORK, 1), "uncork": (socket.TCP_CORK, 0), "quickack": (socket.TCP_QUICKACK, 1)}
 SIZES = {"rcvbuf": socket.SO_RCVBUF, "sndbuf": socket.SO_SNDBUF, "lowat": socket.SO_RCVLOWAT}
 SEGMENTS = slice(136, 144)  # tcpi_segs_out and tcpi_segs_in in struct tcp_info
 
@@ -215,15 +216,17 @@ class End:
 
 
 def play(end, rounds, words):
-    once, always = ([end.action(word) for word in some]
-                    for some in (words[:words.index(":")], words[words.index(":") + 1:]))
+    once, always = words[:words.index(":")], words[words.index(":") + 1:]
+    parts = re.findall(r"(?:i(\d+) )?(\S+)", " ".join(always))
+    always = [(int(every or 1), end.action(word)) for every, word in parts]
     took = []
-    for act in once:
-        act()
-    for _ in range(rounds):
+    for word in once:
+        end.action(word)()
+    for turn in range(rounds):
         end.round = time.monotonic()
-        for act in always:
-            act()
+        for every, act in always:
+            if turn % every == 0:
+                act()
         took.append(time.monotonic() - end.round)
     return took
 

@@ -101,6 +101,73 @@ as_few_segments() {
     as_few_segments 'nodelay : w32 w32 r64' 'nodelay : r64 s20 w64' 150 1.2
 }
 
+@test "a reader with MSG_WAITALL of a server that is slow now and then gets no ACK for each answer" {
+    as_few_segments 'nodelay : r64 i3 s10 w64' 'nodelay : w64 all64' 300 1.06
+}
+
+@test "requests that are outstanding while a server thinks cost no ACK each" {
+    as_few_segments 'nodelay w64 w64 w64 : w64 r64' 'nodelay : r64 s15 w64' 150 1.2
+}
+
+@test "sixteen outstanding requests in two writes each cost no more segments" {
+    as_few_segments ': r15 w5 w200' "$(printf 'w5 w10 %.0s' {1..15}): w5 w10 r205" 2000
+}
+
+@test "records that are pushed in two writes come in time, also if the client sends a note now and then" {
+    local pin=() stalls median both every
+    run_pattern ': s30 w100 w100' ': r100 m20 r100 i3 w5' 60
+    [[ $stalls -ge 15 ]]
+    for every in 1 3 10; do
+        run_pattern ': s30 w100 w100' ": r100 m20 r100 i$every w5" 90 LD_PRELOAD="$LIBRARY"
+        [[ $stalls -le 2 ]]
+    done
+}
+
+@test "a client that only reads larger and larger records, or sets TCP_QUICKACK between two writes, does not stall" {
+    local write='w1000 s0.2 w1000 s0.2 w1400'
+    cured ": $write s0.2 $write r200" ': r6800 w200'
+    cured ': r105 w5 w40' ': w5 quickack w100 r45'
+}
+
+@test "short connections to a server that thinks for 20 ms cost two dozen ACKs together" {
+    cat >"$T/short.py" <<'END'
+import socket, struct, sys, threading, time
+SEGS_IN = slice(140, 144), slice(152, 156)  # tcpi_segs_in, tcpi_data_segs_in
+if sys.argv[1] == "server":
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    print("listening on port", listener.getsockname()[1], flush=True)
+    def serve(near):
+        while near.recv(100):
+            time.sleep(0.02)
+            near.send(b"x")
+    for _ in range(50):
+        threading.Thread(target=serve, args=(listener.accept()[0],)).start()
+else:
+    acks = 0
+    for _ in range(50):
+        near = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+        for _ in range(3):
+            near.send(b"x")
+            near.recv(1)
+        info = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
+        every, data = (struct.unpack("I", info[part])[0] for part in SEGS_IN)
+        acks += every - data
+        near.close()
+    print("acks", acks)
+END
+    local preload without acks
+    for preload in "$PROBES/empty.so" "$LIBRARY"; do
+        ns_start server env LD_PRELOAD="$preload" "$python" "$T/short.py" server
+        ns_port server
+        "$python" "$T/short.py" client "$port" >"$T/client.out" 3>&-
+        ns_join server
+        acks=$(field acks "$T/client.out")
+        echo "$acks ACKs"
+        [[ $preload == "$LIBRARY" ]] || without=$acks
+    done
+    [[ $acks -le $((without + 26)) ]]
+}
+
 @test "a peer with TCP_NODELAY gets no ACK for each of its writes, once a test has shown that it does not wait" {
     as_few_segments 'nodelay : r64 w32 s0.1 w32 s0.1 w32 s0.1' 'nodelay : w64 r96' 1000 1.06
 }

@@ -58,6 +58,15 @@ cured_on() {
     shim_on client flows
 }
 
+@test "a client that reads answers in one piece with stdio gets no ACK for each" {
+    local without
+    between 'write fgets 1' 'server write read 1'
+    shim_on none flows
+    without=$(field segments_per_round "$T/client.out")
+    shim_on client flows
+    holds "$(field segments_per_round "$T/client.out") <= $without + 0.1"
+}
+
 @test "a server that reads with fgets from a stream of its connection stalls without the library, and not with it" {
     cured_on server 'write read 2' 'server fprintf fgets 2'
 }
