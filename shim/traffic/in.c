@@ -65,7 +65,8 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
         return false;
     }
     struct ns_burst burst = ns_conn_burst(conn);
-    if (may_try && ns_burst_tries(&burst, ns_thread.waits)) {
+    bool nagle = ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
+    if (may_try && nagle && !NS_GET(conn, app_nodelay) && ns_burst_tries(&burst, ns_thread.waits)) {
         ns_conn_burst_put(conn, burst);
         return true;
     }
