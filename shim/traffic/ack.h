@@ -246,6 +246,7 @@ static inline bool ns_ack_begin_whole(struct ns_ack_state *state)
     ns_ack_try(state);
     if (state->skips)
         return false;
+    ns_ack_spend(state, true); /* twice: the data may come in several parts */
     ns_ack_spend(state, true);
     state->interactive = 0;
     return true;

@@ -363,9 +363,9 @@ static const struct peer peers[] = {
     {"at a server", "r1 s12 u13 w", "o w o w o w w r1", false, 0, false, 0},
     {"at a client, held", "o w o w o w w r2", "r1 s12 u13 w w", true, 4, true, 0},
     {"one call reads all of an answer in two, held", "w a2", "r1 w w", true, 4, false, 0},
-    {"not held", "w a2", "r1 w w", false, 0, false, 0},
+    {"in four, not held", "w a4", "r1 w w w w", false, 0, false, 0},
     {"a third of them 10 ms late", "w a1", "r1 i3 s10 w", false, 0, false, 0},
-    {"a third of them 10 ms late, held", "w a2", "r1 i3 s10 w w", true, 14, false, 0},
+    {"a third of them 10 ms late, held", "w a2", "r1 i3 s10 w w", true, 20, false, 0},
     {"all after 45 ms", "w a1", "r1 s45 w", false, 0, false, 0},
 };
 
