@@ -12,7 +12,7 @@
 struct ns_real ns_real;
 
 /* Replacements for calls that the libc lacks. They have no parameters but are called with some,
- * which the ABIs of x86-64 and aarch64 allow: the caller removes the arguments. thrd_sleep: -1
+ * which every ABI of machine.h allows: the caller removes the arguments. thrd_sleep: -1
  * means that a signal came, any other negative value an error (C11, 7.26.5.7). */
 #define EACH_MISSING(_)                                                                            \
     _(MINUS_ONE, long, (errno = ENOSYS, -1))                                                       \

@@ -3,6 +3,7 @@
  * names. The loader's lock, which the caller's dlopen holds, protects it. */
 #include "base/redirect.h"
 
+#include "base/machine.h"
 #include "base/real.h"
 
 #include <elf.h>
@@ -10,13 +11,10 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#if defined(__x86_64__)
-enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT };
-#elif defined(__aarch64__)
-enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
-#else
-#error "the relocations of this machine are not known"
-#endif
+typedef ElfW(NS_RELOCATION(Rela, Rel)) relocation;
+enum { TABLE = NS_RELOCATION(DT_RELA, DT_REL), SIZE = NS_RELOCATION(DT_RELASZ, DT_RELSZ) };
+static const ElfW(Addr) types[] = {NS_RELOCATION_TYPES};
+enum { R_SYM_SHIFT = sizeof(ElfW(Addr)) == 4 ? 8 : 32 }; /* ELF32_R_SYM, ELF64_R_SYM in elf.h */
 
 /* Before 2.34 glibc had the calls of threads and others in further libraries. */
 enum { LIBC_COUNT = 5, EXPORTS_MOST = 256 };
@@ -88,12 +86,12 @@ static bool make_writable(struct redirect *redirect, uintptr_t slot)
     return redirect->unsealed;
 }
 
-static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
+static void relocate(struct redirect *redirect, const relocation *entry)
 {
     const struct ns_object *object = redirect->object;
-    unsigned long type = ELF64_R_TYPE(entry->r_info);
-    const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(entry->r_info)];
-    if ((type != JUMP_SLOT && type != GLOB_DAT) || symbol->st_shndx != SHN_UNDEF)
+    ElfW(Addr) type = entry->r_info & (((ElfW(Addr))1 << R_SYM_SHIFT) - 1);
+    const ElfW(Sym) *symbol = &object->symbols[entry->r_info >> R_SYM_SHIFT];
+    if ((type != types[0] && type != types[1]) || symbol->st_shndx != SHN_UNDEF)
         return;
     const char *name = object->strings + symbol->st_name;
     uint32_t hash = ns_object_hash(name), index = ns_object_find(&exports, name, hash);
@@ -101,7 +99,7 @@ static void relocate(struct redirect *redirect, const ElfW(Rela) * entry)
     uintptr_t now = __atomic_load_n(slot, __ATOMIC_RELAXED);
     /* Until its first call, a slot leads to the loader, by code of the object itself. What the
      * loader will find is certain if there is one definition, in one version. */
-    bool lazy = type == JUMP_SLOT && ns_object_has(redirect->info, now, PF_X);
+    bool lazy = type == types[0] && ns_object_has(redirect->info, now, PF_X);
     if (index != STN_UNDEF &&
         (lazy ? !ns_object_has_version(&exports, index) &&
                     !is_elsewhere(redirect->info, redirect->count, index)
@@ -117,7 +115,7 @@ void ns_redirect_calls(const struct dl_phdr_info *info, const struct ns_object *
     extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of this library */
     struct redirect redirect = {.object = object, .info = info, .count = count};
     uintptr_t page = getauxval(AT_PAGESZ);
-    const ElfW(Rela) * tables[2] = {NULL};
+    const relocation *tables[2] = {NULL};
     size_t sizes[2] = {0};
     if (!learned && ns_object_read((uintptr_t)__ehdr_start, _DYNAMIC, &exports))
         is_elsewhere(info, count, 0); /* and where libc is */
@@ -130,10 +128,10 @@ void ns_redirect_calls(const struct dl_phdr_info *info, const struct ns_object *
         }
     }
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
-            tables[entry->d_tag == DT_RELA] = ns_object_at(object, entry);
-        else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
-            sizes[entry->d_tag == DT_RELASZ] = entry->d_un.d_val / sizeof *tables[0];
+        if (entry->d_tag == DT_JMPREL || entry->d_tag == TABLE)
+            tables[entry->d_tag == TABLE] = ns_object_at(object, entry);
+        else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == SIZE)
+            sizes[entry->d_tag == SIZE] = entry->d_un.d_val / sizeof *tables[0];
     }
     for (unsigned table = 0; table < 2; table++)
         for (size_t i = 0; tables[table] && i < sizes[table]; i++)

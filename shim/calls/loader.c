@@ -2,6 +2,7 @@
 /* Libraries that the program opens: those that find libc's functions before the exported ones
  * (RTLD_DEEPBIND, as PHP does for extensions), and liburing. Each is looked at when it is
  * initialized, before its constructors run. dlopen itself only notes the flag. */
+#include "base/machine.h"
 #include "base/path.h"
 #include "base/redirect.h"
 #include "calls/calls.h"
@@ -55,17 +56,14 @@ __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 }
 
 /* The loader searches according to its caller (DT_RUNPATH, namespace), so libc's dlopen must see
- * the program's return address: this function must end in a jump, also in builds for sanitizers. */
-#ifdef __clang__
-#define ENDS_IN_JUMP __attribute__((no_sanitize("thread")))
-#else
-#define ENDS_IN_JUMP __attribute__((no_sanitize("thread"), optimize("O2")))
-#endif
-ENDS_IN_JUMP NS_EXPORT void *dlopen(const char *name, int mode)
+ * the program's return address. */
+void *ns_dlopen_begin(const char *name, int mode);
+__attribute__((used, no_sanitize("thread"))) void *ns_dlopen_begin(const char *name, int mode)
 {
     opened = mode & RTLD_DEEPBIND ? OPENED_DEEP : OPENED;
     if (name && ns_fd_is_open(0) && !ns_process_is_disabled() &&
         strncmp(ns_path_base(name), ring_library, PREFIX) == 0)
         ns_handover_all_unseen();
-    return NS_REAL(dlopen)(name, mode);
+    return (void *)NS_REAL(dlopen);
 }
+NS_JUMPS("dlopen", "ns_dlopen_begin");
