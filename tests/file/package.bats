@@ -43,7 +43,7 @@ rpm_files() {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s install DESTDIR="$T/installed" PREFIX=/usr LIBDIR=/usr/local/lib 3>&-
     diff <(cd "$T/installed" && { find . -type f; echo ./etc/nagleshim; } | sed 's#^./usr/local/lib/#./usr/lib64/#' | plainly) \
         <({ deb_files libnagleshim; deb_files nagleshim; } | sort)
-    [[ $(deb_files libnagleshim) == $'/etc/nagleshim\nLIBDIR/libnagleshim.so' ]]
+    [[ $(deb_files libnagleshim) == $'/etc/nagleshim\nLIBDIR/libnagleshim-observe.so\nLIBDIR/libnagleshim.so' ]]
 }
 
 @test "the rpm packages contain the same files" {
@@ -53,10 +53,10 @@ rpm_files() {
     done
 }
 
-@test "the library's package depends on libc 2.16 only, and the command's package on the library of the same version" {
+@test "the library's package depends on libc 2.17 only, and the command's package on the library of the same version" {
     local version
     version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
-    [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.16)' ]]
+    [[ $(dpkg-deb -f "$PACKAGES"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.17)' ]]
     [[ $(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Depends) =~ ^libnagleshim\ \(=\ $version\),\ libc6\ \([^,]*\)$ ]]
     [[ $version == "$(build/nagleshim version | grep -oE '[0-9.]+$')" ]]
     [[ $(rpm -qp --qf '%{VERSION}' "$PACKAGES"/nagleshim-[0-9]*.rpm) == "$version" ]]
@@ -277,8 +277,8 @@ leaves() {
 @test "the packages are for exactly the architectures that the library can be built for" {
     local machines
     # The names of gcc's macros, and those of each distribution.
-    machines=$(sed -nE 's/^#(el)?if defined\(__(.*)__\)$/\2/p' shim/calls/vfork.c | sort -u)
-    [[ $machines == $'aarch64\nx86_64' ]]
-    [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64' ]]
-    [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec | tr ' ' '\n' | sort) == "$machines" ]]
+    machines=$(sed -nE 's/^#(el)?if defined\(__([a-z0-9_]*[a-z0-9])_*\).*/\2/p' shim/base/machine.h | sort -u | paste -sd ' ')
+    [[ $machines == 'aarch64 arm i386 powerpc64 riscv s390x x86_64' ]]
+    [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64 armhf i386 ppc64el riscv64 s390x' ]]
+    [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec) == 'x86_64 aarch64 armv7hl i686 ppc64le riscv64 s390x' ]]
 }
