@@ -63,9 +63,13 @@ static void drop(struct ns_conn *said)
 bool ns_fd_set(int fd, struct ns_conn *said)
 {
     struct ns_conn *_Atomic *at = place(fd, said);
-    /* Without a write if nothing changes: it would copy the page in a forked child. */
-    if (!at || atomic_load(at) != said || ns_fd_is_conn(said))
-        drop(at ? atomic_exchange(at, said) : said);
+    struct ns_conn *was = at ? atomic_load(at) : said;
+    /* Without a write if nothing changes: it would copy the page in a forked child. gcc 12.2 -O2
+     * for s390x and ppc64el lets atomic_exchange store the old value. */
+    bool sets = at && (was != said || ns_fd_is_conn(said));
+    while (sets && !atomic_compare_exchange_weak(at, &was, said))
+        ;
+    drop(was);
     return at != NULL;
 }
 

@@ -82,11 +82,13 @@ int ns_kernel_set(int fd, int level, int option, int value)
 }
 
 /* A pipe, a socket and a terminal have no offset, and that of an eventfd or timerfd stays 0. The
- * kernel's own lseek answers for a file, and asks no server (fuse_file_llseek, nfs_file_llseek). */
+ * kernel's own lseek answers for a file, and asks no server (fuse_file_llseek, nfs_file_llseek). In
+ * 32 bits an offset of 2 GiB or more is negative, or EOVERFLOW (fs/read_write.c). */
 bool ns_kernel_is_file(int fd)
 {
     int saved = errno;
-    bool file = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) > 0;
+    long at = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR);
+    bool file = at > 0 || at < -1 || (at < 0 && errno == EOVERFLOW);
     errno = saved;
     return file;
 }

@@ -36,21 +36,21 @@ int *ns_process_shares(bool clears)
     uint64_t children = atomic_load(&ns_clone_children);
     while (clears && !(uint32_t)children)
         if (atomic_compare_exchange_weak(&ns_clone_children, &children, children | 1))
-            return (
-                int *)(void *)&ns_clone_children; /* its low half: both ABIs are little-endian */
+            return (int *)(void *)&ns_clone_children +
+                   (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__); /* its low half */
     atomic_fetch_or(&ns_clone_children, UINT64_C(1) << 32);
     return NULL;
 }
 
 bool ns_process_has_threads(void)
 {
-    struct stat tasks;
+    struct statx tasks;
     int saved = errno;
     if (ns_process_is_disabled())
         return false;
     /* A directory's link count is the number of its subdirectories plus two. */
-    long result = NS_SYSTEM(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0);
-    bool has = result == 0 && tasks.st_nlink > 3;
+    long result = NS_SYSTEM(SYS_statx, AT_FDCWD, "/proc/self/task", 0l, (long)STATX_NLINK, &tasks);
+    bool has = result == 0 && tasks.stx_nlink > 3;
     errno = saved;
     return has;
 }

@@ -106,12 +106,13 @@ static int destination(void)
  * may write a line meanwhile: so there must be room for two of the largest. */
 static bool is_full(int fd)
 {
-    struct rlimit most;
-    struct stat file;
+    struct rlimit64 most;
+    struct statx file;
     return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
-           most.rlim_cur != RLIM_INFINITY && NS_SYSTEM(SYS_fstat, fd, &file) == 0 &&
-           S_ISREG(file.st_mode) &&
-           (uint64_t)file.st_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
+           most.rlim_cur != RLIM64_INFINITY &&
+           NS_SYSTEM(SYS_statx, fd, "", (long)AT_EMPTY_PATH, (long)(STATX_TYPE | STATX_SIZE),
+                     &file) == 0 &&
+           S_ISREG(file.stx_mode) && file.stx_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
 }
 
 void ns_line_begin(struct ns_line *line)

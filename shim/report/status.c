@@ -17,7 +17,7 @@ struct ns_stats ns_stats;
 
 /* The descriptor is the distance from itself to ns_status, which the linker knows. It needs no
  * relocation at run time, no exported symbol, and not the file. */
-__asm__(".pushsection .note.nagleshim,\"a\",@note\n"
+__asm__(".pushsection .note.nagleshim,\"a\",%note\n"
         "    .balign 4\n"
         "    .long 2f - 1f, 4f - 3f, 1\n"
         "1:  .asciz \"" NS_STATUS_NOTE "\"\n"
