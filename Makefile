@@ -35,6 +35,13 @@ REQUIRED := -fPIC -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno
 	-fno-stack-protector -D__NO_INLINE__ -U_FORTIFY_SOURCE -Wp,-U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS \
 	-U_TIME_BITS -fno-plt -ffunction-sections -fdata-sections
 SHIM_CFLAGS = $(ALL_CFLAGS) $(REQUIRED) -MMD -MP
+# Functions of gcc's own libraries that some architectures need, linked statically and not exported: unwinding, and atomic
+# operations on bytes (before gcc 14).
+GCC_LIBS_arm := -static-libgcc
+GCC_LIBS_riscv64 := -l:libatomic.a
+GCC_LIBS := $(GCC_LIBS_$(firstword $(subst -, ,$(MACHINE))))
+# The command on 32-bit systems: addresses above 2 GiB in /proc/PID/mem, large inode numbers, and times after 2038.
+LARGE := -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64
 
 B := build
 
@@ -112,7 +119,7 @@ $B/pic/%.o: %.c | $(CJSON_C) compiler
 
 $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) $(LARGE) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The command contains these two files: they are included with the assembler's .incbin.
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
@@ -131,10 +138,11 @@ $B/libnagleshim-observe.so: $(OBSERVE_OBJ)
 $B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map shim/base/layout.ld
 	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
-		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-T,shim/base/layout.ld
+		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-T,shim/base/layout.ld \
+		$(GCC_LIBS) -Wl,--exclude-libs,ALL
 
 $B/nagleshim: $(CLI_OBJ)
-	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl
+	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl $(GCC_LIBS)
 
 # The only program of the container image, which has no C library.
 $B/copy: shim/image/copy.c $(wildcard shim/image/*.h)

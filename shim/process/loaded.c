@@ -36,7 +36,7 @@ static uint64_t read_notes(const struct ns_proc *proc, uint64_t at, uint64_t siz
     static const char owner[] = NS_STATUS_NOTE;
     char bytes[NOTES_MOST];
     size_t from = 0;
-    if (size > sizeof bytes || ns_proc_memory(proc, at, bytes, size) != 0)
+    if (size > sizeof bytes || ns_proc_memory(proc, at, bytes, (size_t)size) != 0)
         return 0;
     while (from + sizeof(ElfW(Nhdr)) <= size) {
         ElfW(Nhdr) note;
