@@ -126,11 +126,11 @@ $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
 $B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 
 # The versions of exported functions, from the call table. All others stand in for every version of a function.
-$B/exports.map: shim/base/calls.def
+$B/exports.map: $(addprefix shim/base/,calls.def timed.def machine.h)
 	@mkdir -p $(@D)
-	$(CC) -E -P -x c -D'NS_CALL(...)=' -D'NS_SINCE(version, name)=since version name' $< | awk '$$1 == "since" { \
-		names[$$2] = names[$$2] " " $$3 ";" } END { for (version in names) { node = version; gsub("_", ".", node); \
-		print "GLIBC_" node " {" names[version] " };" } }' | sort >$@
+	$(CC) -E -P -x c -D'NS_CALL(...)=' -D'NS_SINCE(version, ...)=since version __VA_ARGS__;' $< | awk '$$1 == "since" { \
+		version = $$2; gsub("_", ".", version); sub("since [^ ]* ", ""); gsub(",", ";"); \
+		print "GLIBC_" version " { " $$0 " };" }' | sort >$@
 
 $B/libnagleshim.so: $(SHIM_OBJ)
 $B/libnagleshim-observe.so: $(OBSERVE_OBJ)

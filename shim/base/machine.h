@@ -92,8 +92,7 @@
             ".cfi_startproc\n" NS_JUMP(name, begin) ".cfi_endproc\n"                               \
                                                     ".size " name ", . - " name "\n")
 
-/* 32-bit systems: the calls that programs compiled with _TIME_BITS=64 make exist, too: timed.def.
- */
+/* 32-bit systems: there are calls of programs compiled with _TIME_BITS=64, too (timed.def). */
 #if __SIZEOF_LONG__ == 4 && !defined(__x86_64__)
 #define NS_TIME64 1
 #define NS_IF_TIME64(...) __VA_ARGS__

@@ -7,6 +7,8 @@
 #ifndef NS_REAL_H
 #define NS_REAL_H
 
+#include "base/machine.h"
+
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
@@ -17,6 +19,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -26,6 +29,16 @@
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
+
+#ifdef NS_TIME64
+struct ns_timespec64 { /* struct __timespec64 of glibc, in little-endian order */
+    int64_t tv_sec;
+    int32_t tv_nsec, unused;
+};
+struct ns_timeval64 {
+    int64_t tv_sec, tv_usec;
+};
+#endif
 
 enum ns_call_id {
 #define NS_CALL(result, name, parameters, failure) NS_CALL_##name,
@@ -51,7 +64,8 @@ extern struct ns_real ns_real;
 /* The next definition of a call. Looks it up if necessary, since another library's constructor may
  * run before this one's. Never NULL: if the libc lacks the call, a function that fails with ENOSYS.
  */
-#define NS_REAL(name)                                                                              \
+#define NS_REAL(name) NS_REAL_OF(name) /* which expands the name: see calls/timed.h */
+#define NS_REAL_OF(name)                                                                           \
     (__builtin_expect(ns_real.name != NULL, 1)                                                     \
          ? ns_real.name                                                                            \
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))

@@ -13,25 +13,17 @@
 /* For functions with libc's name and prototype; nothing else is exported. */
 #define NS_EXPORT __attribute__((visibility("default")))
 
-/* Names that only the compiler calls, under _FORTIFY_SOURCE: no header declares them otherwise. */
-ssize_t __read_chk(int, void *, size_t, size_t);
-ssize_t __recv_chk(int, void *, size_t, size_t, int);
-ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
-char *__fgets_chk(char *, size_t, int, FILE *);
-char *__fgets_unlocked_chk(char *, size_t, int, FILE *);
-size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
-size_t __fread_unlocked_chk(void *, size_t, size_t, size_t, FILE *);
-int __uflow(FILE *);
-int __vdprintf_chk(int, int, const char *, va_list);
-int __dprintf_chk(int, int, const char *, ...);
-int __poll_chk(struct pollfd *, nfds_t, int, size_t);
-int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+/* No header declares names that only the compiler calls (_FORTIFY_SOURCE, _TIME_BITS). */
+#define NS_CALL(type, name, parameters, failure) type name parameters;
+#include "base/calls.def"
+#undef NS_CALL
+
+/* The exported function has a second name in the call table. */
+#define NS_SECOND_NAME(name, second)                                                               \
+    NS_EXPORT extern __typeof__(name) second __attribute__((alias(#name), nothrow, leaf));
 
 /* Can a wait with this timeout take time? NULL: there is no timeout. */
-static inline bool ns_takes_time(const struct timespec *time)
-{
-    return !time || time->tv_sec != 0 || time->tv_nsec != 0;
-}
+#define NS_TAKES_TIME(time) (!(time) || (time)->tv_sec != 0 || (time)->tv_nsec != 0)
 
 /* Does a futex() with that operation wait? */
 static inline bool ns_futex_waits(int operation)

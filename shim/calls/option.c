@@ -13,6 +13,7 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
     return conn ? ns_option_set(fd, conn, level, option, value, len)
                 : NS_REAL(setsockopt)(fd, level, option, value, len);
 }
+NS_IF_TIME64(NS_SECOND_NAME(setsockopt, __setsockopt64))
 
 NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
@@ -20,6 +21,7 @@ NS_EXPORT int getsockopt(int fd, int level, int option, void *value, socklen_t *
     return conn ? ns_option_get(fd, conn, level, option, value, len)
                 : NS_REAL(getsockopt)(fd, level, option, value, len);
 }
+NS_IF_TIME64(NS_SECOND_NAME(getsockopt, __getsockopt64))
 
 static void set_nonblock(int fd, bool nonblock)
 {
@@ -44,6 +46,7 @@ NS_EXPORT int ioctl(int fd, unsigned long request, ...)
     }
     return result;
 }
+NS_IF_TIME64(NS_SECOND_NAME(ioctl, __ioctl_time64))
 
 void ns_after_fcntl(int fd, int command, long argument, int result)
 {
@@ -68,3 +71,4 @@ void ns_after_fcntl(int fd, int command, long argument, int result)
     }
 NS_FCNTL(fcntl)
 NS_FCNTL(fcntl64)
+NS_IF_TIME64(NS_SECOND_NAME(fcntl64, __fcntl_time64))

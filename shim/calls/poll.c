@@ -32,28 +32,9 @@
         return CALL;                                                                               \
     } while (0)
 
-/* The timeout of a probe for ppoll, pselect and epoll_pwait2. */
-static const struct timespec no_time;
-
-/* The kernel refuses an invalid timeout, ready or not. A probe must not hide that. */
-static const struct timespec *probe_time(const struct timespec *time)
-{
-    enum { NS_PER_S = 1000000000 };
-    bool valid = !time || (time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < NS_PER_S);
-    return valid ? &no_time : time;
-}
-
 NS_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
     PROBE_THEN_WAIT(timeout != 0, NS_REAL(poll)(fds, count, 0), NS_REAL(poll)(fds, count, timeout));
-}
-
-/* libc itself reads the timeout of ppoll and pselect, so it may be read here. */
-NS_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
-                    const sigset_t *mask)
-{
-    PROBE_THEN_WAIT(ns_takes_time(timeout), NS_REAL(ppoll)(fds, count, probe_time(timeout), mask),
-                    NS_REAL(ppoll)(fds, count, timeout, mask));
 }
 
 NS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
@@ -61,14 +42,6 @@ NS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t r
     if (room / sizeof *fds < count) /* libc reports the overflow */
         return NS_REAL(__poll_chk)(fds, count, timeout, room);
     return poll(fds, count, timeout);
-}
-
-NS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
-                          const sigset_t *mask, size_t room)
-{
-    if (room / sizeof *fds < count)
-        return NS_REAL(__ppoll_chk)(fds, count, timeout, mask, room);
-    return ppoll(fds, count, timeout, mask);
 }
 
 /* select overwrites its sets. They are saved before a probe. */
@@ -115,25 +88,6 @@ static int found_or_restored(int found, const struct sets *sets)
     return found;
 }
 
-NS_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *errors,
-                     struct timeval *timeout)
-{
-    struct timeval none = {0, 0};
-    bool blocks = !timeout || timeout->tv_sec != 0 || timeout->tv_usec != 0;
-    /* An invalid timeout is an error, ready or not. */
-    bool valid = !timeout || (timeout->tv_sec >= 0 && timeout->tv_usec >= 0);
-    SELECT(blocks && valid, NS_REAL(select)(count, reads, writes, errors, &none),
-           NS_REAL(select)(count, reads, writes, errors, timeout));
-}
-
-NS_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *errors,
-                      const struct timespec *timeout, const sigset_t *mask)
-{
-    SELECT(ns_takes_time(timeout),
-           NS_REAL(pselect)(count, reads, writes, errors, probe_time(timeout), mask),
-           NS_REAL(pselect)(count, reads, writes, errors, timeout, mask));
-}
-
 NS_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
     PROBE_THEN_WAIT(timeout != 0, NS_REAL(epoll_wait)(epoll, events, most, 0),
@@ -147,15 +101,17 @@ NS_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int t
                     NS_REAL(epoll_pwait)(epoll, events, most, timeout, mask));
 }
 
-/* The kernel reads the timeout of this call, and the pointer may be bad. So a call with a timeout
- * flushes at once. */
-NS_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
-                           const struct timespec *timeout, const sigset_t *mask)
-{
-    if (timeout) {
-        ns_before_wait();
-        return NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask);
-    }
-    PROBE_THEN_WAIT(true, NS_REAL(epoll_pwait2)(epoll, events, most, &no_time, mask),
-                    NS_REAL(epoll_pwait2)(epoll, events, most, timeout, mask));
-}
+#include "calls/timed.h"
+
+#ifdef NS_TIME64
+#define timespec ns_timespec64
+#define timeval ns_timeval64
+#define no_time no_time64
+#define probe_time probe_time64
+#define ppoll __ppoll64
+#define __ppoll_chk __ppoll64_chk
+#define select __select64
+#define pselect __pselect64
+#define epoll_pwait2 __epoll_pwait2_time64
+#include "calls/timed.h"
+#endif

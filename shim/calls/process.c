@@ -227,3 +227,4 @@ NS_EXPORT int prctl(int option, ...)
         ns_before_filter();
     return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }
+NS_IF_TIME64(NS_SECOND_NAME(prctl, __prctl_time64))

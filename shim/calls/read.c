@@ -73,16 +73,19 @@ NS_EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 }
 
 /* The kernel writes into the message only if there is data, so that a probe is harmless. */
-NS_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
-{
-    struct ns_conn *conn = ns_socket_managed(fd, true);
-    ssize_t result =
-        PROBE_THEN_READ(fd, conn, flags, NS_REAL(recvmsg)(fd, message, flags | MSG_DONTWAIT),
-                        NS_REAL(recvmsg)(fd, message, flags));
-    if (!conn && result >= 0 && (uint32_t)message->msg_controllen)
-        ns_rights_received(message);
-    return result;
-}
+#define NS_RECVMSG(name)                                                                           \
+    NS_EXPORT ssize_t name(int fd, struct msghdr *message, int flags)                              \
+    {                                                                                              \
+        struct ns_conn *conn = ns_socket_managed(fd, true);                                        \
+        ssize_t result =                                                                           \
+            PROBE_THEN_READ(fd, conn, flags, NS_REAL(name)(fd, message, flags | MSG_DONTWAIT),     \
+                            NS_REAL(name)(fd, message, flags));                                    \
+        if (!conn && result >= 0 && (uint32_t)message->msg_controllen)                             \
+            ns_rights_received(message);                                                           \
+        return result;                                                                             \
+    }
+NS_RECVMSG(recvmsg)
+NS_IF_TIME64(NS_RECVMSG(__recvmsg64))
 
 /* Before a read that has no form without waiting. */
 static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
@@ -115,18 +118,21 @@ NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 NS_PREADV2(preadv2, off_t)
 NS_PREADV2(preadv64v2, off64_t)
 
-NS_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
-                       struct timespec *timeout)
-{
-    struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, true), flags);
-    int result = NS_REAL(recvmmsg)(fd, messages, count, flags, timeout);
-    if (conn)
-        ns_in_end(fd, conn, result, errno, flags);
-    for (int i = 0; !conn && i < result; i++)
-        if ((uint32_t)messages[i].msg_hdr.msg_controllen)
-            ns_rights_received(&messages[i].msg_hdr);
-    return result;
-}
+#define NS_RECVMMSG(name, time_type)                                                               \
+    NS_EXPORT int name(int fd, struct mmsghdr *messages, unsigned count, int flags,                \
+                       struct time_type *timeout)                                                  \
+    {                                                                                              \
+        struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, true), flags);              \
+        int result = NS_REAL(name)(fd, messages, count, flags, timeout);                           \
+        if (conn)                                                                                  \
+            ns_in_end(fd, conn, result, errno, flags);                                             \
+        for (int i = 0; !conn && i < result; i++)                                                  \
+            if ((uint32_t)messages[i].msg_hdr.msg_controllen)                                      \
+                ns_rights_received(&messages[i].msg_hdr);                                          \
+        return result;                                                                             \
+    }
+NS_RECVMMSG(recvmmsg, timespec)
+NS_IF_TIME64(NS_RECVMMSG(__recvmmsg64, ns_timespec64))
 
 /* The fortified forms check the size of the buffer and read. If it is too small, libc's own form is
  * called, which reports it. */

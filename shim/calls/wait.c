@@ -34,43 +34,42 @@ SEM_WAIT(sem_wait, (sem_t * semaphore), (semaphore))
 SEM_WAIT(sem_timedwait, (sem_t * semaphore, const struct timespec *until), (semaphore, until))
 SEM_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
          (semaphore, clock, until))
+NS_IF_TIME64(SEM_WAIT(__sem_timedwait64, (sem_t * semaphore, const struct ns_timespec64 *until),
+                      (semaphore, until)))
+NS_IF_TIME64(SEM_WAIT(__sem_clockwait64,
+                      (sem_t * semaphore, clockid_t clock, const struct ns_timespec64 *until),
+                      (semaphore, clock, until)))
 
 /* A wait for a child. If something is pending, it is first made without waiting, which writes
- * status and usage only if there is a child. Returns from the calling function. */
-#define NS_WAIT_CHILD(CALL)                                                                        \
-    do {                                                                                           \
+ * status and usage only if there is a child. */
+#define WAIT_CHILD(name, parameters, CALL)                                                         \
+    NS_EXPORT pid_t name parameters                                                                \
+    {                                                                                              \
         if (options & WNOHANG) {                                                                   \
             ns_thread.waits++;                                                                     \
             ns_after_probe();                                                                      \
         } else if (ns_wait_begins()) {                                                             \
-            pid_t found = CALL(options | WNOHANG);                                                 \
+            int waits = options;                                                                   \
+            options |= WNOHANG;                                                                    \
+            pid_t found = CALL;                                                                    \
             if (found != 0)                                                                        \
                 return found;                                                                      \
             ns_flush_pending();                                                                    \
+            options = waits;                                                                       \
         }                                                                                          \
-        return CALL(options);                                                                      \
-    } while (0)
-
-NS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
-{
-#define CALL(options) NS_REAL(waitpid)(pid, status, options)
-    NS_WAIT_CHILD(CALL);
-#undef CALL
-}
-
-NS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
-{
-#define CALL(options) NS_REAL(wait4)(pid, status, options, usage)
-    NS_WAIT_CHILD(CALL);
-#undef CALL
-}
-
-NS_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
-{
-#define CALL(options) NS_REAL(wait3)(status, options, usage)
-    NS_WAIT_CHILD(CALL);
-#undef CALL
-}
+        return CALL;                                                                               \
+    }
+#define WAIT3(name, usage_type)                                                                    \
+    WAIT_CHILD(name, (int *status, int options, usage_type *usage),                                \
+               NS_REAL(name)(status, options, usage))
+#define WAIT4(name, usage_type)                                                                    \
+    WAIT_CHILD(name, (pid_t pid, int *status, int options, usage_type *usage),                     \
+               NS_REAL(name)(pid, status, options, usage))
+WAIT_CHILD(waitpid, (pid_t pid, int *status, int options), NS_REAL(waitpid)(pid, status, options))
+WAIT3(wait3, struct rusage)
+WAIT4(wait4, struct rusage)
+NS_IF_TIME64(WAIT3(__wait3_time64, void))
+NS_IF_TIME64(WAIT4(__wait4_time64, void))
 
 /* waitid reports "none yet" in its siginfo, so there is no probe. */
 NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)

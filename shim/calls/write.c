@@ -65,6 +65,8 @@ static void rights_sent(int fd, const struct mmsghdr *messages, int from, unsign
         rights_sent(fd, messages, sent, count, ns_handover_kept);                                  \
         return sent;                                                                               \
     } while (0)
+#define AFTER___sendmsg64 AFTER_sendmsg
+#define AFTER___sendmmsg64 AFTER_sendmmsg
 
 #define NS_CALL(...)
 #define NS_WRITE(type, name, parameters, arguments, fd, flags, size, bytes, failure)               \

@@ -165,6 +165,7 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
         ns_observe_option(conn, option, *(const int *)value);
     return result;
 }
+NS_IF_TIME64(NS_SECOND_NAME(setsockopt, __setsockopt64))
 
 /* --- threads and processes --- */
 
@@ -177,7 +178,11 @@ NS_EXPORT long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(arguments, long);
     va_end(arguments);
-    bool waits = ns_recorder_is_open() && number == SYS_futex && ns_futex_waits((int)a[1]);
+    bool futex = number == SYS_futex;
+#ifdef SYS_futex_time64
+    futex |= number == SYS_futex_time64;
+#endif
+    bool waits = futex && ns_recorder_is_open() && ns_futex_waits((int)a[1]);
     if (number == SYS_seccomp &&
         ns_sets_filter(a[0] == SECCOMP_SET_MODE_STRICT, a[0] == SECCOMP_SET_MODE_FILTER, a[2]))
         ns_recorder_stop();
@@ -202,3 +207,4 @@ NS_EXPORT int prctl(int option, ...)
         ns_recorder_stop();
     return NS_REAL(prctl)(option, a[0], a[1], a[2], a[3]);
 }
+NS_IF_TIME64(NS_SECOND_NAME(prctl, __prctl_time64))
