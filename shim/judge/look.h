@@ -38,7 +38,7 @@ enum {
 };
 
 struct ns_look {
-    uint64_t at; /* CLOCK_MONOTONIC, nanoseconds */
+    _Alignas(8) uint64_t at; /* CLOCK_MONOTONIC, nanoseconds */
     uint64_t acked,
         received;    /* bytes, since the connection was made; a client's acked counts its SYN */
     uint64_t sent;   /* bytes, since the connection was made, without retransmissions */

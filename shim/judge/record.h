@@ -30,10 +30,11 @@ enum {
 struct ns_record_head {
     _Atomic uint64_t magic; /* stored last */
     uint32_t version, slot_size, event_size;
-    uint32_t n_slots, n_events;   /* capacities */
-    int32_t pid, parent;          /* in its own pid namespace */
-    uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
-    uint32_t experiment;          /* enum ns_experiment */
+    uint32_t n_slots, n_events; /* capacities */
+    int32_t pid, parent;        /* in its own pid namespace */
+    uint32_t tick_ns;           /* clock_getres(CLOCK_MONOTONIC_COARSE) */
+    uint32_t experiment;        /* enum ns_experiment */
+    uint32_t unused;
     uint64_t began;               /* when the record was made */
     uint64_t began_real;          /* the same by CLOCK_REALTIME */
     char name[64];                /* see ns_path_program; cut */
@@ -97,5 +98,9 @@ enum {
         NS_RECORD_EVENTS_AT + NS_RECORD_EVENTS * (int)sizeof(struct ns_record_event),
 };
 _Static_assert(sizeof(struct ns_record_head) <= NS_RECORD_PAGE, "the head's page");
+/* The command of a 64-bit system reads the records of 32-bit programs, too. */
+_Static_assert(sizeof(struct ns_record_head) == 1176 && sizeof(struct ns_record_slot) == 376 &&
+                   sizeof(struct ns_record_event) == 144,
+               "one layout on all architectures");
 
 #endif

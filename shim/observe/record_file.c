@@ -60,7 +60,7 @@ static bool name_it(char path[PATH_MAX], uint64_t began)
 /* Would a file of that size raise SIGXFSZ, which ends the program? */
 static bool is_too_large(void)
 {
-    struct rlimit most;
+    struct rlimit64 most;
     return NS_SYSTEM(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most) == 0 &&
            most.rlim_cur < NS_RECORD_FILE_SIZE;
 }
@@ -100,8 +100,13 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
 static bool has_room(int fd)
 {
     const uint64_t ample = UINT64_C(16) << 30;
-    struct statfs fs;
-    return NS_SYSTEM(SYS_fstatfs, fd, &fs) == 0 &&
+    struct statfs64 fs;
+#ifdef SYS_fstatfs64
+    long result = NS_SYSTEM(SYS_fstatfs64, fd, sizeof fs, &fs);
+#else
+    long result = NS_SYSTEM(SYS_fstatfs, fd, &fs);
+#endif
+    return result == 0 &&
            (fs.f_bavail >= fs.f_blocks / 2 || fs.f_bavail * (uint64_t)fs.f_bsize >= ample);
 }
 
@@ -116,9 +121,14 @@ static struct ns_record_head *map(int fd, bool *backed)
     int error = ns_record_file_back(file, NS_RECORD_PIECE);
     if (!error)
         return file;
-    /* A kernel that cannot back memory on demand (before 5.14): back the whole file now. */
+        /* A kernel that cannot back memory on demand (before 5.14): back the whole file now. */
+#if __SIZEOF_LONG__ == 4 /* each offset is two arguments, low half first (i386, arm) */
+    *backed = error == EINVAL &&
+              NS_SYSTEM(SYS_fallocate, fd, 0, 0l, 0l, (long)NS_RECORD_FILE_SIZE, 0l) == 0;
+#else
     *backed =
         error == EINVAL && NS_SYSTEM(SYS_fallocate, fd, 0, 0l, (long)NS_RECORD_FILE_SIZE) == 0;
+#endif
     if (*backed)
         return file;
     munmap(file, NS_RECORD_FILE_SIZE);

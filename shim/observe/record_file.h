@@ -12,8 +12,9 @@
 #include <stddef.h>
 
 enum {
-    /* The file system backs the record in pieces of this size, when they are first used. */
-    NS_RECORD_PIECE = 32 * 1024,
+    /* The file system backs the record in pieces of this size, when they are first used. No page
+     * is larger (ppc64el and arm64 may have pages of 64 KiB). */
+    NS_RECORD_PIECE = 64 * 1024,
     NS_RECORD_PIECES = (NS_RECORD_FILE_SIZE + NS_RECORD_PIECE - 1) / NS_RECORD_PIECE,
 };
 

@@ -183,7 +183,7 @@ pair() {
     serve
     # shellcheck disable=SC2016 # for the bash that mounts
     # There is room for the first part of a record, but not for the samples.
-    "${mounts[@]}" bash -c 'mount -t tmpfs -o size=44k none "$1" && LD_PRELOAD=$2 \
+    "${mounts[@]}" bash -c 'mount -t tmpfs -o size=76k none "$1" && LD_PRELOAD=$2 \
         NAGLESHIM_RECORD=$1 "$3" "$4" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
         "$RECORD" "$OBSERVER" "$PROBES/observe" "$port" >"$T/shown"
     cat "$T/shown"
