@@ -22,7 +22,7 @@ struct status {
 extern struct status doctor_status __attribute__((visibility("hidden")));
 __attribute__((used)) struct status doctor_status;
 
-__asm__(".pushsection .note.nagleshim,\"a\",@note\n"
+__asm__(".pushsection .note.nagleshim,\"a\",%note\n"
         "    .balign 4\n"
         "    .long 10, 4, 1\n"
         "    .asciz \"nagleshim\"\n"

@@ -186,8 +186,8 @@ static void wait_for_work(void)
         int64_t left = due - now_ns();
         if (left <= 0)
             return;
-        timeout.tv_sec = left / 1000000000;
-        timeout.tv_nsec = left % 1000000000;
+        timeout.tv_sec = (time_t)(left / 1000000000);
+        timeout.tv_nsec = (long)(left % 1000000000);
         limit = &timeout;
     }
     for (int i = 0; i < 2; i++)

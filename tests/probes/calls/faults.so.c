@@ -92,7 +92,12 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
         errno = ENOMEM;
         return MAP_FAILED;
     }
+#ifdef SYS_mmap2 /* 32-bit systems: the offset in units of 4096 bytes */
+    return (void *)result_of(
+        raw(SYS_mmap2, (long)at, (long)size, protection, flags, fd, offset >> 12));
+#else
     return (void *)result_of(raw(SYS_mmap, (long)at, (long)size, protection, flags, fd, offset));
+#endif
 }
 
 /* Lets the call fail with this error, or makes it. */
@@ -108,7 +113,7 @@ REFUSES(int, getsockname, (int fd, struct sockaddr *name, socklen_t *len), ENOBU
 REFUSES(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *len), EPERM,
         raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0))
 REFUSES(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t len), EPERM,
-        raw(SYS_setsockopt, fd, level, option, (long)value, len, 0))
+        raw(SYS_setsockopt, fd, level, option, (long)value, (long)len, 0))
 
 /* The calls that the library makes by number. */
 long syscall(long number, ...)

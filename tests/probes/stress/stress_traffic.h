@@ -123,7 +123,7 @@ static ssize_t read_once(struct worker *w, struct end *end, unsigned char *data,
         w->impatient = true;
         return recv(fd, data, size, MSG_DONTWAIT);
     case 2: /* all sent bytes have arrived, or are in flight */
-        return recv(fd, data, size < there ? size : there, MSG_WAITALL);
+        return recv(fd, data, size < there ? size : (size_t)there, MSG_WAITALL);
     case 3:
         peeked = recv(fd, data, size, MSG_PEEK);
         return peeked > 0 ? read(fd, data, (size_t)peeked) : peeked;
