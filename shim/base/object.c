@@ -203,10 +203,10 @@ static uint32_t in_gnu_hash(const struct ns_object *object, const char *name, ui
 
 static uint32_t in_sysv_hash(const struct ns_object *object, const char *name)
 {
-    uint32_t n_buckets = object->sysv_hash[0], best = STN_UNDEF;
-    const uint32_t *buckets = object->sysv_hash + 2, *chain = buckets + n_buckets;
-    uint32_t index = buckets[sysv_hash(name) % n_buckets];
-    for (; index != STN_UNDEF; index = chain[index]) {
+    uint32_t n_buckets = (uint32_t)object->sysv_hash[0], best = STN_UNDEF;
+    const Elf_Symndx *buckets = object->sysv_hash + 2, *chain = buckets + n_buckets;
+    uint32_t index = (uint32_t)buckets[sysv_hash(name) % n_buckets];
+    for (; index != STN_UNDEF; index = (uint32_t)chain[index]) {
         if (defines(object, index, name)) {
             best = index;
             if (ns_object_is_default(object, index))

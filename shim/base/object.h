@@ -18,7 +18,8 @@ struct ns_object {
     const ElfW(Sym) * symbols;
     const char *strings;
     const ElfW(Half) * versions;
-    const uint32_t *gnu_hash, *sysv_hash;
+    const uint32_t *gnu_hash;
+    const Elf_Symndx *sysv_hash; /* of 64 bits on s390x (bits/elfclass.h) */
 };
 
 /* Call visit for each object in the loader's order, until it returns true. Reads the loader's list
