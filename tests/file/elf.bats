@@ -42,13 +42,14 @@ none_of() {
 }
 
 @test "it asks for no symbol version newer than glibc 2.17" {
-    local version newer=''
+    local version newer='' limit=2.17
     local -a versions
+    [[ $(gcc -dumpmachine) != riscv64-* ]] || limit=2.27 # the first version of that port
     mapfile -t versions < <(readelf -VW "$LIBRARY" | awk '/Version needs/ { needs = 1 } needs' |
         grep -oE 'Name: [A-Za-z_]+[A-Za-z0-9_.]*' | awk '{ print $2 }' | sort -u)
     [[ ${#versions[@]} -gt 0 ]]
     for version in "${versions[@]}"; do
-        if [[ $version != GLIBC_* || $(printf '%s\n' "${version#GLIBC_}" 2.17 | sort -V | tail -n 1) != 2.17 ]]; then
+        if [[ $version != GLIBC_* || $(printf '%s\n' "${version#GLIBC_}" "$limit" | sort -V | tail -n 1) != "$limit" ]]; then
             newer+="$version "
         fi
     done
@@ -64,7 +65,8 @@ none_of() {
     musl=$(echo /lib/ld-musl-*.so.1)
     [[ -e $musl ]] || ns_skip "musl is not installed"
     nm -D --defined-only "$musl" | awk '{ print $NF }' | sort -u >"$T/musl"
-    none_of "names that musl lacks" "$(imported | sed 's/@.*//' | sort -u | comm -23 - "$T/musl")"
+    # A weak name may be absent.
+    none_of "names that musl lacks" "$(nm -D --undefined-only "$LIBRARY" | awk '$1 == "U" { print $2 }' | sed 's/@.*//' | sort -u | comm -23 - "$T/musl")"
 }
 
 @test "it needs no library except libc" {
@@ -115,6 +117,8 @@ none_of() {
 @test "it exports no name but those of libc and of its start files" {
     { defined "$(gcc -print-file-name=libc.so.6)"
         nm "$(gcc -print-file-name=gcrt1.o)" | awk '$2 == "T" { print $3 }'
+        echo __ppoll64_chk # of newer ones for 32-bit systems
+        [[ $(gcc -dumpmachine) != riscv64-* ]] || echo __gmon_start__ # whose start files do not call it
     } | sort >"$T/libc"
     none_of "names that libc does not have" "$(exported | comm -23 - "$T/libc")"
 }
@@ -138,6 +142,8 @@ __thread char many[100];
 char *text(char *to, const char *from) { many[0]++; return strcpy(to, from); }
 long read(int fd, void *data, unsigned long size) { (void)fd; (void)data; return (long)size; }
 int other(thrd_t *t) { return thrd_create(t, 0, 0); }
+const char *gnu_get_libc_version(void);
+const char *version(void) { return gnu_get_libc_version(); }
 END
     cat >"$T/text.s" <<'END'
 .globl moved

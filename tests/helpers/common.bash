@@ -18,8 +18,9 @@ ns_skip() {
 # shellcheck disable=SC2034 # the tests use what is set here
 ns_setup() {
     T=$BATS_TEST_TMPDIR
-    EXAMPLES=$PWD/build/examples
-    PROBES=$PWD/build/probes
+    # NS_PROGRAMS: programs of another architecture (tests/systems/architectures).
+    EXAMPLES=${NS_PROGRAMS:-$PWD/build}/examples
+    PROBES=${NS_PROGRAMS:-$PWD/build}/probes
     # NS_LIBRARY names another build of the library, and libraries to load before it (tests/sanitized).
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
@@ -40,6 +41,20 @@ ns_teardown() {
     # Without arguments, wait would also wait for the timer with which bats limits a test.
     [[ ${#NS_STARTED[@]} -eq 0 ]] || wait "${NS_STARTED[@]}" 2>/dev/null || true
 }
+
+# With NS_CC, tests compile their own programs for another architecture, too.
+if [[ -n ${NS_CC-} ]]; then
+    gcc() {
+        local compiler
+        read -ra compiler <<<"$NS_CC"
+        "${compiler[@]}" "$@" || return
+        [[ -n $NS_EMULATOR && " $* " =~ \ -o\ ([^ ]+)\  && " $* " != *' -shared '* && " $* " != *' -c '* ]] || return 0
+        local program=${BASH_REMATCH[1]}
+        mkdir -p "${program%/*}/foreign"
+        mv "$program" "${program%/*}/foreign"
+        ln -s "$NS_EMULATOR" "$program"
+    }
+fi
 
 ns_needs_strace() {
     command -v strace >/dev/null || ns_skip "strace is not installed"

@@ -46,7 +46,8 @@ __asm__(".pushsection .text\n.weak raw\n.hidden raw\n.type raw, @function\nraw:\
 #if defined(__aarch64__)
 RAW_BY("svc 0", "x8", "x0", "x1", "x2", "x3", "x4", "x5")
 #elif defined(__arm__)
-RAW_BY("svc 0", "r7", "r0", "r1", "r2", "r3", "r4", "r5")
+/* r7 may be the frame pointer. */
+RAW_BY("push {r7}\n mov r7, ip\n svc 0\n pop {r7}", "ip", "r0", "r1", "r2", "r3", "r4", "r5")
 #elif defined(__riscv)
 RAW_BY("ecall", "a7", "a0", "a1", "a2", "a3", "a4", "a5")
 #elif defined(__s390x__)

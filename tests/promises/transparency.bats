@@ -12,11 +12,11 @@ calls() {
     local constructor='' preload=$2
     if [[ $1 == constructor ]]; then
         # Of the preloaded libraries the last one starts first.
-        preload+=" $PWD/build/probes/transparency_plugin.so"
+        preload+=" $PROBES/transparency_plugin.so"
         constructor=1
     fi
     timeout 20 env ${constructor:+PROBE_CONSTRUCTOR=1} LD_PRELOAD="$preload" \
-        "$PWD/build/probes/transparency" "$1" </dev/null >"$3"
+        "$PROBES/transparency" "$1" </dev/null >"$3"
 }
 
 # as_plain PLACE: writes the results without the library to $BATS_FILE_TMPDIR/PLACE.

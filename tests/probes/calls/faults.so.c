@@ -94,7 +94,7 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     }
 #ifdef SYS_mmap2 /* 32-bit systems: the offset in units of 4096 bytes */
     return (void *)result_of(
-        raw(SYS_mmap2, (long)at, (long)size, protection, flags, fd, offset >> 12));
+        raw(SYS_mmap2, (long)at, (long)size, protection, flags, fd, (long)(offset >> 12)));
 #else
     return (void *)result_of(raw(SYS_mmap, (long)at, (long)size, protection, flags, fd, offset));
 #endif
