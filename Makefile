@@ -90,7 +90,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind install uninstall dist deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -330,16 +330,21 @@ POLICIES = $(SYSCONFDIR)/nagleshim
 LIBRARY = $(LIBDIR)/libnagleshim.so
 # The library that diagnose preloads. The command looks for it in the directory of libnagleshim.so.
 OBSERVER = $(LIBDIR)/libnagleshim-observe.so
-install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagleshim (also honours DESTDIR and LIBDIR)
-	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
-		echo "make: $$(id -un) may not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
-		exit 1; }
-	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
-		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
+install-library: $B/libnagleshim.so $B/libnagleshim-observe.so ## install the libraries only; for 32-bit programs CC=i686-linux-gnu-gcc B=build/i386 LIBDIR=DIR
+	install -d $(DESTDIR)$(LIBDIR)
 	@# The files are replaced by mv, so that running processes keep the old file mapped.
 	for library in $(LIBRARY) $(OBSERVER); do \
 		install -m 0644 $B/$${library##*/} $(DESTDIR)$$library.new && \
 		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
+	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
+
+install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagleshim (also honours DESTDIR and LIBDIR)
+	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
+		echo "make: $$(id -un) may not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
+		exit 1; }
+	@$(MAKE) --no-print-directory install-library
+	install -d $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
 	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
