@@ -81,7 +81,9 @@ static bool take_environment(struct comparison *comparison)
         (!ns_environment_policy_file("compare", comparison->policy, path) ||
          asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
-    if (ns_preload_take("compare", path))
+    if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)
+        SAY("%s %s", comparison->program[0], ns_reach_reason(comparison->reach.verdict));
+    else if (ns_preload_take("compare", comparison->reach.narrow, path))
         comparison->preload = ns_preload_variable(path, comparison->reach.file);
     return comparison->preload != NULL;
 }

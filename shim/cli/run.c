@@ -92,12 +92,17 @@ static bool put_policy(const struct run_options *options)
     return true;
 }
 
-static bool put_library(const char *program)
+/* The program starts even if the library for 32-bit programs is missing: those that it starts may
+ * be of the other kind. */
+static bool put_library(const struct ns_reach *reach)
 {
-    char path[PATH_MAX];
-    if (!ns_preload_take("run", path))
+    char path[PATH_MAX], reason[PATH_MAX];
+    bool found = reach->narrow && ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, path, reason);
+    if (reach->narrow && !found)
+        WARN("the library will not reach %s: %s", reach->program, reason);
+    if (!found && !ns_preload_take("run", 0, path))
         return false;
-    char *variable = ns_preload_variable(path, program); /* stays in the environment */
+    char *variable = ns_preload_variable(path, reach->file); /* stays in the environment */
     return variable && putenv(variable) == 0;
 }
 
@@ -152,7 +157,7 @@ int ns_run_main(int argc, char **argv)
     argc -= optind;
     argv += optind;
     ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    if (!put_policy(&options) || !put_library(subject.reach.file) ||
+    if (!put_policy(&options) || !put_library(&subject.reach) ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
     ns_environment_judge("run");

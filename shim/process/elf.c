@@ -24,7 +24,7 @@ static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
 }
 
 /* The Go linker's build ID, a note of the owner "Go", which survives strip. */
-static bool has_go_note(int fd, const ElfW(Phdr) * segment)
+static bool has_go_note(int fd, const Elf64_Phdr *segment)
 {
     uint64_t offset = segment->p_offset, end = offset + segment->p_filesz;
     ElfW(Nhdr) note;
@@ -39,7 +39,7 @@ static bool has_go_note(int fd, const ElfW(Phdr) * segment)
     return false;
 }
 
-static void take_segment(int fd, const ElfW(Phdr) * segment, struct ns_elf *elf)
+static void take_segment(int fd, const Elf64_Phdr *segment, struct ns_elf *elf)
 {
     uint64_t end = segment->p_offset + segment->p_filesz;
     if (segment->p_type == PT_LOAD && end > elf->needs)
@@ -49,24 +49,62 @@ static void take_segment(int fd, const ElfW(Phdr) * segment, struct ns_elf *elf)
     if (segment->p_type == PT_DYNAMIC)
         elf->is_library = true;
     if (segment->p_type == PT_INTERP && segment->p_filesz < sizeof elf->interpreter &&
-        !read_at(fd, elf->interpreter, segment->p_filesz, segment->p_offset))
+        !read_at(fd, elf->interpreter, (size_t)segment->p_filesz, segment->p_offset))
         elf->interpreter[0] = '\0';
+}
+
+/* The machine of the 32-bit programs that 64-bit systems of this machine run; EM_NONE: none. */
+static uint16_t narrow_machine(void)
+{
+    bool is_wide = __ehdr_start.e_ident[EI_CLASS] == ELFCLASS64;
+    return is_wide && __ehdr_start.e_machine == EM_X86_64    ? EM_386
+           : is_wide && __ehdr_start.e_machine == EM_AARCH64 ? EM_ARM
+                                                             : EM_NONE;
+}
+
+bool ns_elf_segment(bool (*read)(const void *from, void *buffer, size_t size, uint64_t at),
+                    const void *from, unsigned i, Elf64_Phdr *segment)
+{
+    Elf64_Ehdr wide;
+    Elf32_Ehdr header;
+    Elf32_Phdr narrow;
+    if (!read(from, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    if (header.e_ident[EI_CLASS] == ELFCLASS64)
+        return read(from, &wide, sizeof wide, 0) && i < wide.e_phnum &&
+               read(from, segment, sizeof *segment, wide.e_phoff + (uint64_t)i * wide.e_phentsize);
+    if (i >= header.e_phnum ||
+        !read(from, &narrow, sizeof narrow, header.e_phoff + (uint64_t)i * header.e_phentsize))
+        return false;
+    *segment = (Elf64_Phdr){.p_type = narrow.p_type,
+                            .p_offset = narrow.p_offset,
+                            .p_vaddr = narrow.p_vaddr,
+                            .p_filesz = narrow.p_filesz,
+                            .p_memsz = narrow.p_memsz};
+    return true;
+}
+
+static bool read_file(const void *fd, void *buffer, size_t size, uint64_t at)
+{
+    return read_at(*(const int *)fd, buffer, size, at);
 }
 
 int ns_elf_inspect(int fd, struct ns_elf *elf)
 {
-    ElfW(Ehdr) header;
-    ElfW(Phdr) segment;
+    Elf32_Ehdr header; /* its first members are those of both classes */
+    Elf64_Phdr segment;
     *elf = (struct ns_elf){0};
     if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
-    elf->native = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
-                  header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
+    bool same_order = header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA];
+    elf->native = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] && same_order &&
                   header.e_machine == __ehdr_start.e_machine;
-    for (unsigned i = 0; elf->native && i < header.e_phnum; i++)
-        if (read_at(fd, &segment, sizeof segment,
-                    header.e_phoff + (uint64_t)i * header.e_phentsize))
-            take_segment(fd, &segment, elf);
+    if (header.e_ident[EI_CLASS] == ELFCLASS32 && same_order &&
+        header.e_machine == narrow_machine())
+        elf->narrow = header.e_machine;
+    for (unsigned i = 0;
+         (elf->native || elf->narrow) && ns_elf_segment(read_file, &fd, i, &segment); i++)
+        take_segment(fd, &segment, elf);
     elf->is_library = elf->is_library && header.e_type == ET_DYN;
     return 0;
 }
@@ -84,7 +122,8 @@ bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
 static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr) * names)
 {
     ElfW(Ehdr) header;
-    if (fd < 0 || !read_at(fd, &header, sizeof header, 0))
+    if (fd < 0 || !read_at(fd, &header, sizeof header, 0) ||
+        header.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
         return false;
     for (unsigned i = 0; i < header.e_shnum; i++)
         if (read_at(fd, section, sizeof *section, header.e_shoff + (uint64_t)i * sizeof *section) &&
@@ -140,7 +179,7 @@ bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size
     return found;
 }
 
-bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
+bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_t size)
 {
     static struct ns_elf elf;
     struct stat st;
@@ -153,9 +192,9 @@ bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size)
         snprintf(reason, size, "is not a regular file");
     else if (st.st_size == 0)
         snprintf(reason, size, "is empty");
-    else if (ns_elf_inspect(fd, &elf) != 0 || (elf.native && !elf.is_library))
+    else if (ns_elf_inspect(fd, &elf) != 0 || ((elf.native || elf.narrow) && !elf.is_library))
         snprintf(reason, size, "is not a library");
-    else if (!elf.native)
+    else if (narrow ? elf.narrow != narrow : !elf.native)
         snprintf(reason, size, "is built for another kind of machine");
     else if (elf.needs > (uint64_t)st.st_size)
         snprintf(reason, size, "is truncated: it has %" PRIu64 " bytes and needs %" PRIu64,

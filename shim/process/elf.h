@@ -3,13 +3,15 @@
 #ifndef NS_ELF_H
 #define NS_ELF_H
 
+#include <elf.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct ns_elf {
-    bool native;                /* same class, byte order and machine as this command */
+    bool native;     /* same class, byte order and machine as this command */
+    uint16_t narrow; /* or the machine (EM_386) of a 32-bit file that a 64-bit system runs, too */
     char interpreter[PATH_MAX]; /* PT_INTERP, the loader; "": it has none */
     bool is_go;
     bool is_library; /* or a position-independent program */
@@ -17,11 +19,16 @@ struct ns_elf {
 };
 
 /* Fills elf from an open file, whose offset is unchanged. 0, or -ENOEXEC if it is not an ELF file.
- * For a file that is not native, nothing else is set. */
+ * For a file that is neither native nor narrow, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
 /* The same for the file "exe" below the open directory of a process. False: it cannot be read. */
 bool ns_elf_inspect_exe(int directory, struct ns_elf *elf);
+
+/* Segment number i of an ELF file of either class, or of its image in memory, from which read
+ * reads. A 32-bit one has no flags, alignment and physical address. False: there is none. */
+bool ns_elf_segment(bool (*read)(const void *from, void *buffer, size_t size, uint64_t at),
+                    const void *from, unsigned i, Elf64_Phdr *segment);
 
 /* Does the file import functions from libc that make or accept connections? True also if its
  * symbols cannot be read. */
@@ -31,9 +38,10 @@ bool ns_elf_path_makes_sockets(const char *path);
 bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),
                        char *name, size_t size);
 
-/* Would a loader refuse the file as a library, or map a truncated one without looking at its size,
- * so that the process gets SIGBUS? A file that cannot be opened is unfit, too. Then true, and
- * reason is the end of a sentence that begins with the file. */
-bool ns_elf_path_is_unfit(const char *path, char *reason, size_t size);
+/* Would the loader of a native program, or of a program whose elf.narrow this is, refuse the file
+ * as a library, or map a truncated one without looking at its size, so that the process gets
+ * SIGBUS? A file that cannot be opened is unfit, too. Then true, and reason is the end of a
+ * sentence that begins with the file. */
+bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include "process/loaded.h"
 
 #include "base/path.h"
+#include "process/elf.h"
 #include "process/sanitize.h"
 
 #include <elf.h>
@@ -55,29 +56,35 @@ static uint64_t read_notes(const struct ns_proc *proc, uint64_t at, uint64_t siz
     return 0;
 }
 
+struct image {
+    const struct ns_proc *proc;
+    uint64_t base;
+};
+
+static bool read_memory(const void *image, void *buffer, size_t size, uint64_t at)
+{
+    const struct image *from = image;
+    return ns_proc_memory(from->proc, from->base + at, buffer, size) == 0;
+}
+
 /* Does the file that is mapped at base, from its beginning, have the library's note? Sets *status.
  */
 static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *status)
 {
-    ElfW(Ehdr) header;
-    ElfW(Phdr) segments[SEGMENTS_MOST];
+    const struct image image = {proc, base};
+    Elf64_Phdr segment;
+    char magic[SELFMAG];
     uint64_t bias = base;
-    int error = ns_proc_memory(proc, base, &header, sizeof header);
+    int error = ns_proc_memory(proc, base, magic, sizeof magic);
     if (error)
         return error;
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > SEGMENTS_MOST ||
-        header.e_phentsize != sizeof segments[0])
-        return 0;
-    error =
-        ns_proc_memory(proc, base + header.e_phoff, segments, header.e_phnum * sizeof segments[0]);
-    if (error)
-        return error;
-    for (unsigned i = 0; i < header.e_phnum; i++)
-        if (segments[i].p_type == PT_LOAD && segments[i].p_offset == 0)
-            bias = base - segments[i].p_vaddr;
-    for (unsigned i = 0; i < header.e_phnum && !*status; i++)
-        if (segments[i].p_type == PT_NOTE)
-            *status = read_notes(proc, bias + segments[i].p_vaddr, segments[i].p_memsz);
+    for (unsigned i = 0; i < SEGMENTS_MOST && ns_elf_segment(read_memory, &image, i, &segment); i++)
+        if (segment.p_type == PT_LOAD && segment.p_offset == 0)
+            bias = base - segment.p_vaddr;
+    for (unsigned i = 0;
+         i < SEGMENTS_MOST && !*status && ns_elf_segment(read_memory, &image, i, &segment); i++)
+        if (segment.p_type == PT_NOTE)
+            *status = read_notes(proc, bias + segment.p_vaddr, segment.p_memsz);
     return 0;
 }
 

@@ -63,7 +63,7 @@ END
     expect_fails r "it is a Go program, which makes its system calls without libc"
 }
 
-@test "doctor says that a 32-bit process is not reached" {
+@test "doctor says that a 32-bit process without libc, and a program of another machine, are not reached" {
     [[ $(uname -m) == x86_64 ]] || cannot_here "needs a machine that runs 32-bit programs, too"
     as --32 -o "$T/small.o" - <<'END'
 .globl _start
@@ -72,8 +72,12 @@ int $0x80
 jmp _start
 END
     ld -m elf_i386 -o "$T/small" "$T/small.o"
-    doctor "$T/small"
+    cp "$T/small" "$T/other"
+    printf '\x16' | dd of="$T/other" bs=1 seek=18 conv=notrunc status=none # e_machine: s390
+    doctor "$T/other"
     expect 1 output has "reason: it is built for another kind of machine than the library"
+    doctor "$T/small"
+    expect 1 output has "reason: it is linked statically, so that nothing can be preloaded into it"
     # A kernel may be built without support for 32-bit programs.
     ns_start p env LD_PRELOAD="$LIBRARY" "$T/small"
     local end=$((SECONDS + 10))
@@ -82,7 +86,7 @@ END
     done
     kill -0 "${NS_PID[p]}" 2>/dev/null && [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || return 0
     doctor_of p
-    expect_fails p "it is built for another kind of machine than the library"
+    expect_fails p "it is linked statically, so that nothing can be preloaded into it"
 }
 
 @test "doctor says that a process has more rights than its user: set-user-ID, file capabilities" {

@@ -84,7 +84,8 @@ CASES
     expect_status 0
     expect_whole output "/etc/ld.so.preload no longer names /usr/lib/libnagleshim.so
 ours.service will not have the library at its next start"
-    [[ $(cat "$R/etc/ld.so.preload") == "$other"$'\n'libnagleshim.so ]]
+    # The loader finds that library by its name, too.
+    [[ $(cat "$R/etc/ld.so.preload") == "$other" ]]
     [[ ! -e $R/etc/systemd/system/ours.service.d && $(dropin theirs.service) == *"$other"* ]]
     local words said
     while IFS='|' read -r words said; do
@@ -101,8 +102,7 @@ CASES
     host disable --library "$R$other" --root "$R"
     expect_whole output "/etc/ld.so.preload no longer names $other
 theirs.service will not have the library at its next start"
-    [[ $(cat "$R/etc/ld.so.preload") == libnagleshim.so ]]
-    host disable --root "$R"
+    [[ ! -e $R/etc/ld.so.preload ]]
     host disable --root "$R"
     expect_whole output "nothing is enabled with the library"
     expect_untouched

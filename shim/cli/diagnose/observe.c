@@ -76,7 +76,7 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     } else if (list && ns_preload_find(list, text)) {
         NOTE("LD_PRELOAD already names the library, so the program ran with it and was seen from "
              "outside only");
-    } else if (!ns_preload_locate(NS_OBSERVER_NAME, library, text)) {
+    } else if (!ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library, text)) {
         NOTE(OUTSIDE "%s", text);
     } else if (!make_directory(observation)) {
         NOTE(OUTSIDE "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "

@@ -175,7 +175,7 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     const char *where =
         ns_proc_lives_elsewhere(proc) ? " in the process's own root or mount namespace" : "";
     char reason[128], link[32];
-    if (!strchr(entry, '/')) {
+    if (!strchr(entry, '/') || strchr(entry, '$')) {
         ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
             entry, where);
         return;
@@ -184,7 +184,7 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd < 0)
         ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
-    else if (ns_elf_path_is_unfit(link, reason, sizeof reason))
+    else if (ns_elf_path_is_unfit(link, examination->elf.narrow, reason, sizeof reason))
         ADD(UNFIT, "%s %s", entry, reason);
     else if (is_newer(fd, proc))
         ADD(EARLIER, "%s was put there, or changed, after the process was started: restart it",

@@ -110,7 +110,7 @@ static bool judge_library(const struct ns_reach *reach)
         source = NS_PRELOAD_FILE;
     else
         FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (!source && !ns_preload_locate(NS_LIBRARY_NAME, library, reason)) {
+    if (!source && !ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, library, reason)) {
         REASON("%s", reason);
     } else {
         FACT("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");

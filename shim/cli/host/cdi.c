@@ -86,7 +86,7 @@ int ns_cdi_main(int argc, char **argv)
     const struct ns_target targets[] = {{NS_CDI_PRELOAD_FILE, &named, 0, 0}, {0}};
     if (!ns_verbs_read("cdi", argc, argv, targets))
         return NS_EXIT_ERROR;
-    return ns_preload_take("cdi", library) && find_preload_file(named, preload_file) &&
+    return ns_preload_take("cdi", 0, library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES
                : NS_EXIT_ERROR;

@@ -26,9 +26,9 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
     snprintf(path, sizeof path, "%.*s", (int)length, entry);
     if (!host->only || strcmp(path, host->only) == 0)
         return true;
-    /* The loader searches for a name without a slash: it may be any library. */
-    return *path == '/' && realpath(path, real) && realpath(host->only, meant) &&
-           strcmp(real, meant) == 0;
+    if (*path != '/') /* the loader searches for it */
+        return ns_host_is_found(path, host->only);
+    return realpath(path, real) && realpath(host->only, meant) && strcmp(real, meant) == 0;
 }
 
 /* The error of the first directory that cannot be made. */

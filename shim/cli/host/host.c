@@ -9,6 +9,8 @@
 #include "cli/output.h"
 #include "process/elf.h"
 #include "cli/program/preload.h"
+#include "cli/program/reach.h"
+#include "cli/program/trial.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
@@ -92,7 +94,7 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     static char own[PATH_MAX], root[PATH_MAX];
     const char *library = options->library;
     if (!library && options->action == ENABLE) {
-        if (!ns_preload_take("host", own))
+        if (!ns_preload_take("host", 0, own))
             return false;
         library = own;
     }
@@ -153,6 +155,15 @@ static int disable(const struct ns_host *host, struct host_options *options)
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
+/* Does the loader find the library, whose name has no slash, or has $LIB? */
+static bool is_found(const char *unit, const char *library, char *reason, size_t size)
+{
+    static struct ns_reach reach;
+    ns_reach_inspect("/bin/true", &reach);
+    return ns_trial_load(reach.loader, reach.file, library, !unit, reason, size) !=
+           NS_TRIAL_REFUSED;
+}
+
 /* unit: NULL for every program. Is the library good? */
 static bool print_enabled(const char *unit, const char *library)
 {
@@ -161,8 +172,9 @@ static bool print_enabled(const char *unit, const char *library)
     ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
-    /* The loader searches for a name without a slash. */
-    if (library[0] != '/' || !ns_elf_path_is_unfit(library, reason, sizeof reason))
+    bool is_path = library[0] == '/' && !strchr(library, '$');
+    if (is_path ? !ns_elf_path_is_unfit(library, 0, reason, sizeof reason)
+                : is_found(unit, library, reason, sizeof reason))
         return true;
     ns_output_fact("facts", "wrong", "%s %s", library, reason);
     return false;

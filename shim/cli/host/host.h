@@ -41,6 +41,9 @@ int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
 void ns_change_free(struct ns_change *change);
 
+/* Is this library the file that the loader of its programs finds for a name without a slash? */
+bool ns_host_is_found(const char *name, const char *library);
+
 int ns_host_preload_enable(const struct ns_host *host);
 int ns_host_preload_disable(const struct ns_host *host, bool *changed);
 

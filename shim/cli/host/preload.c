@@ -11,6 +11,7 @@
 #include "cli/program/reach.h"
 #include "cli/program/trial.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -65,6 +66,56 @@ bool ns_host_judge_library(const struct ns_host *host)
     else
         return true;
     return false;
+}
+
+static const struct {
+    const char *loader;
+    uint16_t machine; /* ns_elf.narrow */
+} narrow_loaders[] = {{"/lib/ld-linux.so.2", EM_386}, {"/lib/ld-linux-armhf.so.3", EM_ARM}};
+
+bool ns_host_is_found(const char *name, const char *library)
+{
+    static struct ns_reach reach;
+    char path[PATH_MAX], found[PATH_MAX], meant[PATH_MAX], reason[128];
+    ns_reach_inspect("/bin/true", &reach);
+    const char *loader = reach.loader;
+    for (size_t i = 0; i < sizeof narrow_loaders / sizeof *narrow_loaders; i++)
+        if (!ns_elf_path_is_unfit(library, narrow_loaders[i].machine, reason, sizeof reason))
+            loader = narrow_loaders[i].loader;
+    return ns_trial_find(loader, library, name, path) && realpath(path, found) &&
+           realpath(library, meant) && strcmp(found, meant) == 0;
+}
+
+/* May 32-bit programs start here, too? Then a path would fit one kind of program only, but each
+ * loader finds its library by the name if that is in a directory that it searches: name becomes
+ * that. False, after a message, if a library is elsewhere. */
+static bool name_for_both(const struct ns_host *host, const char **name)
+{
+    static struct ns_reach reach;
+    char narrow[PATH_MAX], reason[PATH_MAX];
+    for (size_t i = 0; i < sizeof narrow_loaders / sizeof *narrow_loaders; i++) {
+        ns_reach_inspect(narrow_loaders[i].loader, &reach);
+        if (reach.narrow != narrow_loaders[i].machine)
+            continue;
+        if (!ns_preload_locate(NS_LIBRARY_NAME, reach.narrow, narrow, reason)) {
+            SAY("warning: there are 32-bit programs, for %s, and each will print an error: %s",
+                narrow_loaders[i].loader, reason);
+            continue;
+        }
+        const char *const libraries[] = {host->library, narrow};
+        for (size_t j = 0; j < 2; j++)
+            if (!is_roots(libraries[j])) {
+                return false;
+            } else if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j])) {
+                SAY("%s is not the file that its loader finds for " NS_LIBRARY_NAME
+                    ", the name that fits 32-bit programs, too: install it in a directory that "
+                    "ldconfig lists",
+                    libraries[j]);
+                return false;
+            }
+        *name = NS_LIBRARY_NAME;
+    }
+    return true;
 }
 
 /* On the root file system, as the first programs of a system need it. Writing to a mapped library
@@ -158,8 +209,7 @@ static int try_file(const char *library, struct ns_change *change)
     ns_output_line(NS_PRELOAD_FILE " names %s: every program that starts from now on loads it",
                    library);
     SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
-        "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set, and "
-        "32-bit programs on a 64-bit system print an error");
+        "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set");
     SAY("note: if %s is ever damaged, no program can start, not even this command. Then type "
         "': >" NS_PRELOAD_FILE "' in a root shell that has been running since before this command, "
         "or in a rescue system: the shell does this itself, without a program",
@@ -186,24 +236,26 @@ int ns_host_preload_enable(const struct ns_host *host)
     struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
     char copy[PATH_MAX];
+    const char *name = copy;
     if (is_musl()) {
         SAY("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
         return NS_EXIT_ERROR;
     }
-    if (!ns_host_judge_library(host) || !make_copy(host->library, copy))
+    if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||
+        (name == copy && !make_copy(host->library, copy)))
         return NS_EXIT_ERROR;
     char *rest = ns_file_read(NS_PRELOAD_FILE);
     if (rest)
         remove_entries(host, rest);
     /* First: a library before it could hide calls from it. */
-    if (asprintf(&change.text, "%s\n%s", copy, rest ? rest : "") < 0)
+    if (asprintf(&change.text, "%s\n%s", name, rest ? rest : "") < 0)
         change.text = NULL;
     else
         status = ns_change_make(&change);
     if (status == NS_EXIT_YES && change.done)
-        status = try_file(copy, &change);
+        status = try_file(name, &change);
     else if (status == NS_EXIT_YES)
-        ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", copy);
+        ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", name);
     sweep_copies();
     free(rest);
     ns_change_free(&change);

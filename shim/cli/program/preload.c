@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,43 @@ static bool exists_in(const char *directory, const char *name, char path[PATH_MA
            realpath(candidate, path);
 }
 
-bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_MAX])
+/* Debian has a directory for each architecture, other systems lib and lib64 or lib32. */
+static bool exists_for_narrow(const char *here, const char *name, uint16_t narrow,
+                              char path[PATH_MAX])
+{
+    const char *const places[] = {here, NS_LIBDIR, "/usr/local/lib", "/usr/lib"};
+    char pattern[2 * PATH_MAX], reason[128];
+    bool found = false;
+    glob_t files;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
+        /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
+        snprintf(pattern, sizeof pattern, "%s{,/*,/../*}/%s", places[i], name);
+        if (glob(pattern, GLOB_BRACE, NULL, &files) != 0)
+            continue;
+        for (size_t j = 0; j < files.gl_pathc && !found; j++)
+            found = !ns_elf_path_is_unfit(files.gl_pathv[j], narrow, reason, sizeof reason) &&
+                    realpath(files.gl_pathv[j], path);
+        globfree(&files);
+    }
+    return found;
+}
+
+bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
+                       char reason[PATH_MAX])
 {
     char here[PATH_MAX] = "", lib[PATH_MAX + 8], unfit[128];
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(lib, sizeof lib, "%s/../lib", here);
-    if (!exists_in(here, name, path) && !exists_in(lib, name, path) &&
-        !exists_in(NS_LIBDIR, name, path))
+    if (narrow && !exists_for_narrow(here, name, narrow, path))
+        snprintf(reason, PATH_MAX,
+                 "there is no %s for 32-bit programs: install the package libnagleshim:%s, or type "
+                 "'make install-library CC=%s-gcc B=build/%s LIBDIR=DIRECTORY'",
+                 name, narrow == EM_386 ? "i386" : "armhf",
+                 narrow == EM_386 ? "i686-linux-gnu" : "arm-linux-gnueabihf",
+                 narrow == EM_386 ? "i386" : "armhf");
+    else if (!narrow && !exists_in(here, name, path) && !exists_in(lib, name, path) &&
+             !exists_in(NS_LIBDIR, name, path))
         snprintf(reason, PATH_MAX, "cannot find %s beside this command, in ../lib or in " NS_LIBDIR,
                  name);
     /* The loader replaces $LIB and other names after a dollar sign. */
@@ -42,7 +72,7 @@ bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_M
                  "dollar sign",
                  path);
     /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
-    else if (ns_elf_path_is_unfit(path, unfit, sizeof unfit))
+    else if (ns_elf_path_is_unfit(path, narrow, unfit, sizeof unfit))
         snprintf(reason, PATH_MAX, "the library would not load: %s %s; install it again", path,
                  unfit);
     else
@@ -143,10 +173,10 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
     return found;
 }
 
-bool ns_preload_take(const char *command, char path[PATH_MAX])
+bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX])
 {
     char reason[PATH_MAX];
-    bool found = ns_preload_locate(NS_LIBRARY_NAME, path, reason);
+    bool found = ns_preload_locate(NS_LIBRARY_NAME, narrow, path, reason);
     if (!found)
         ns_say(command, "%s", reason);
     return found;

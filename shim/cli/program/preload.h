@@ -35,12 +35,14 @@ char *ns_file_read(const char *path);
 char *ns_preload_join(const char *old, const char *library);
 
 /* Finds the library with this name beside this command, in ../lib, or in the directory it was built
- * for. False if there is none or if it would not load; reason is then a sentence without its full
- * stop. */
-bool ns_preload_locate(const char *name, char path[PATH_MAX], char reason[PATH_MAX]);
+ * for. narrow: ns_elf.narrow of the program; a library for 32-bit programs is searched for in the
+ * directories beside these, and in those of the system. False if there is none or if it would not
+ * load; reason is then a sentence without its full stop. */
+bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
+                       char reason[PATH_MAX]);
 
 /* The same for the library that cures, with one line on stderr in the name of command. */
-bool ns_preload_take(const char *command, char path[PATH_MAX]);
+bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX]);
 
 /* "LD_PRELOAD=" with a library added to this command's own list, behind the sanitizer's library
  * that the program's file needs, if any; NULL as above. */

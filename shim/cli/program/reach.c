@@ -82,7 +82,7 @@ const char *ns_reach_libc(const char *loader)
 
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf)
 {
-    if (!elf->native)
+    if (!elf->native && !elf->narrow)
         return NS_REACH_OTHER_MACHINE;
     if (elf->is_go)
         return NS_REACH_GO;
@@ -178,6 +178,7 @@ static bool judge_file(struct ns_reach *reach)
     bool is_elf = ns_elf_inspect(fd, &elf) == 0;
     if (is_elf) {
         memcpy(reach->loader, elf.interpreter, sizeof reach->loader);
+        reach->narrow = elf.narrow;
         reach->verdict = judge_rights(reach->file);
         if (reach->verdict == NS_REACH_YES)
             reach->verdict = ns_reach_judge_elf(reach->file, &elf);

@@ -80,11 +80,52 @@ bool ns_trial_next_file(const char **place, const char *library, char path[PATH_
     return false;
 }
 
+/* "libnagleshim.so => /lib/libnagleshim.so (0x00007f...)", also of a name with $LIB, or the path
+ * alone */
+static bool is_listed(const char *library)
+{
+    size_t length = strlen(library);
+    for (const char *at = output; (at = strstr(at, library)); at += length) {
+        const char *place = strstr(at, " (0x");
+        if (strncmp(at + length, " (0x", 4) == 0 ||
+            (strncmp(at + length, " => ", 4) == 0 && place && place < strchrnul(at, '\n')))
+            return true;
+    }
+    return false;
+}
+
+/* Of a line "NAME => PATH (0x00007f...)". */
+static bool path_of(const char *name, char path[PATH_MAX])
+{
+    char start[PATH_MAX + 4];
+    snprintf(start, sizeof start, "%s => ", name);
+    const char *at = strstr(output, start), *end = at ? strstr(at, " (0x") : NULL;
+    if (!end || (size_t)(end - at) < strlen(start))
+        return false;
+    snprintf(path, PATH_MAX, "%.*s", (int)(end - at - (ptrdiff_t)strlen(start)),
+             at + strlen(start));
+    return true;
+}
+
+bool ns_trial_find(const char *loader, const char *library, const char *name, char path[PATH_MAX])
+{
+    char libc[PATH_MAX];
+    char *words[] = {(char *)loader, (char *)"--list", (char *)library, NULL};
+    if (!is_trusted(loader))
+        return false;
+    /* The library itself would be the file of its name, so that its libc is listed. */
+    run(words, NULL, true, output);
+    if (!path_of("libc.so.6", libc))
+        return false;
+    words[2] = libc;
+    run(words, name, true, output);
+    return path_of(name, path);
+}
+
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             bool is_preloaded, char *reason, size_t size)
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
-    char listed[PATH_MAX + 8];
     if (*loader == '\0' || !is_trusted(loader)) {
         snprintf(reason, size, "%s%s", loader,
                  *loader ? " belongs to another user than root, and was not run"
@@ -92,9 +133,7 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
         return NS_TRIAL_UNTRIED;
     }
     int status = run(words, is_preloaded ? NULL : library, false, output);
-    /* "libnagleshim.so => /lib/libnagleshim.so (0x00007f...)" */
-    snprintf(listed, sizeof listed, "%s (0x", library);
-    if (strstr(output, listed))
+    if (is_listed(library))
         return NS_TRIAL_LOADED;
     /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored."
      */

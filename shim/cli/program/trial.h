@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The file that the loader, which must be glibc's, finds for name, a name without a slash in
+ * LD_PRELOAD. library: any that needs libc. False if it finds none. */
+bool ns_trial_find(const char *loader, const char *library, const char *name, char path[PATH_MAX]);
+
 enum ns_trial { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
 
 /* Lets the loader list what it would load; no code of the program or of the library runs. loader:
