@@ -19,7 +19,7 @@ struct ns_object {
     const char *strings;
     const ElfW(Half) * versions;
     const uint32_t *gnu_hash;
-    const Elf_Symndx *sysv_hash; /* of 64 bits on s390x (bits/elfclass.h) */
+    const Elf_Symndx *sysv_hash; /* of 64 bits on s390x */
 };
 
 /* Call visit for each object in the loader's order, until it returns true. Reads the loader's list
