@@ -69,6 +69,16 @@ is_native() {
     NS_PROGRAMS=$BUILD/time64 passes promises/transparency 'this probe and'
 }
 
+@test "each wait for a time sends what is held, with times of either size" {
+    local program policy='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
+    for program in "$NS_PROGRAMS" "${NS_PROGRAMS/$BUILD/$BUILD/time64}"; do
+        [[ -e $program ]] || continue
+        NAGLESHIM_POLICY=$policy LD_PRELOAD=$LIBRARY "$program/probes/timed_waits" >"$T/waits"
+        cat "$T/waits"
+        [[ $(wc -l <"$T/waits") -eq 14 && $(awk '$2 != 4' "$T/waits") == 'nothing 0' ]]
+    done
+}
+
 @test "children, closes, signals and exits do no harm" {
     local policy
     if is_native; then
