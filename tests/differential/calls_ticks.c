@@ -89,7 +89,7 @@ static void make_own(void)
     dup3(COPY, NEAR, O_CLOEXEC);
     close(COPY);
     connect(NEAR, (struct sockaddr *)&address, length);
-    move((int)RAW(accept, listener, 0, 0, 0), FAR);
+    move((int)RAW(accept4, listener, 0, 0, 0), FAR);
     RAW(close, listener, 0, 0, 0);
     RAW(pipe2, pair, O_NONBLOCK, 0, 0);
     move(pair[0], PIPE_IN);

@@ -4,6 +4,7 @@
 #include "cli/diagnose/rows.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 int main(int argc, char **argv)
@@ -17,8 +18,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "show_record: %d\n", n);
         return 1;
     }
-    printf("records %d broken %zu looks %lu lost %lu %lu\n", n, n_broken, diagnosis.looks,
-           diagnosis.missed, diagnosis.forgotten);
+    printf("records %d broken %zu looks %" PRIu64 " lost %" PRIu64 " %" PRIu64 "\n", n, n_broken,
+           diagnosis.looks, diagnosis.missed, diagnosis.forgotten);
     for (size_t i = 0; i < diagnosis.n_processes; i++) {
         const struct ns_row_process *process = diagnosis.processes[i];
         printf("process %d name %s with %zu median %.3f without %zu median %.3f\n", process->pid,
@@ -28,8 +29,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < diagnosis.n_rows; i++) {
         const struct ns_row *row = &diagnosis.rows[i];
         const struct ns_verdict *verdict = &row->verdict;
-        printf("connection of %s: role %s local %u remote %u connections %u calls %lu requests %lu "
-               "grade \"%s\" stalls %lu maybe %lu late %lu certain_ms %.1f receiving %lu "
+        printf("connection of %s: role %s local %u remote %u connections %u calls %" PRIu64
+               " requests %" PRIu64 " "
+               "grade \"%s\" stalls %" PRIu64 " maybe %" PRIu64 " late %" PRIu64
+               " certain_ms %.1f receiving %" PRIu64 " "
                "pattern \"%s\"\n",
                row->process->name, ns_role_name(row->role), row->local.port, row->remote.port,
                row->connections, verdict->calls, verdict->requests, ns_grade_name(verdict->grade),

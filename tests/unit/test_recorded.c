@@ -8,6 +8,7 @@
 
 #include "unit.h"
 
+#include <inttypes.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -111,10 +112,10 @@ CHECK(check_overflow)
         given += add_live() != NULL;
     size_t n_broken;
     struct ns_diagnosis all = read_all(&n_broken);
-    OK(all.looks == NS_RECORD_EVENTS && all.missed == 10, "samples without room are counted: %lu",
-       all.missed);
+    OK(all.looks == NS_RECORD_EVENTS && all.missed == 10,
+       "samples without room are counted: %" PRIu64, all.missed);
     OK(all.forgotten == 3 && given == NS_RECORD_SLOTS,
-       "connections without room are counted: %lu of %u", all.forgotten, given);
+       "connections without room are counted: %" PRIu64 " of %u", all.forgotten, given);
     ns_diagnosis_release(&all);
 }
 
