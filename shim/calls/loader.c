@@ -2,7 +2,6 @@
 /* Libraries that the program opens: those that find libc's functions before the exported ones
  * (RTLD_DEEPBIND, as PHP does for extensions), and liburing. Each is looked at when it is
  * initialized, before its constructors run. dlopen itself only notes the flag. */
-#include "base/machine.h"
 #include "base/path.h"
 #include "base/redirect.h"
 #include "calls/calls.h"

@@ -2,7 +2,6 @@
 /* vfork. It returns twice into its caller's frame, so no C function can call it. The exported one
  * notes the caller's process and jumps to libc's, with the stack as it was. Async-signal-safe, as
  * vfork is. */
-#include "base/machine.h"
 #include "calls/calls.h"
 
 /* Called from the stub; returns where to jump. */
