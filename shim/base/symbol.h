@@ -3,6 +3,7 @@
 #ifndef NS_SYMBOL_H
 #define NS_SYMBOL_H
 
+#include "base/machine.h"
 #include <stddef.h>
 
 enum ns_symbol_from {
@@ -10,7 +11,7 @@ enum ns_symbol_from {
     NS_SYMBOL_NEXT,  /* from the object after this library on, as dlsym(RTLD_NEXT) */
 };
 
-enum { NS_SYMBOL_MOST = 160 };
+enum { NS_SYMBOL_MOST = 128 NS_IF_TIME64(+32) };
 
 /* Look up count functions, NS_SYMBOL_MOST at most, in all objects except this library. names: their
  * names one after another, each with its NUL. found[i], which must be NULL, becomes the address of
