@@ -52,7 +52,11 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
         return MAP_FAILED;
     }
     live++;
+#ifdef SYS_mmap2 /* 32-bit systems: the offset in units of 4096 bytes */
+    return (void *)syscall(SYS_mmap2, at, size, protection, flags, fd, offset >> 12);
+#else
     return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+#endif
 }
 
 int munmap(void *at, size_t size)
