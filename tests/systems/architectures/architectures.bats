@@ -56,7 +56,7 @@ is_native() {
 
 @test "programs with 64-bit times are seen on 32-bit systems" {
     local send name names
-    [[ -e $BUILD/time64 ]] || return 0
+    [[ -e $BUILD/time64 ]] || skip "times have one size here"
     EXAMPLES=${NS_PROGRAMS/$BUILD/$BUILD/time64}/examples
     names=$(nm -D --undefined-only "$BUILD"/time64/examples/*)
     for name in __setsockopt64 __getsockopt64; do [[ $names == *" U $name"* ]]; done
@@ -100,9 +100,12 @@ is_native() {
     passes promises/report "$foreign"
 }
 
-@test "libraries opened with RTLD_DEEPBIND are cured, and calls reach a library that is preloaded, too" {
-    # riscv64: glibc's start files do not call __gmon_start__.
-    [[ $NS_ARCHITECTURE == riscv64 ]] || passes systems/loader 'text relocations|300 plugins'
+@test "libraries opened with RTLD_DEEPBIND are cured" {
+    [[ $NS_ARCHITECTURE != riscv64 ]] || skip "the start files of riscv64 do not call __gmon_start__"
+    passes systems/loader 'text relocations|300 plugins'
+}
+
+@test "calls reach a library that is preloaded, too" {
     passes systems/next 'older glibc|opened after libc'
 }
 
