@@ -47,7 +47,7 @@ struct world {
     struct line line;
     bool holds, library;
     double now, due; /* the kernel's delayed ACK of the near end; 0: none */
-    bool unlimited; /* the library has not limited the delay, or no longer does */
+    bool unlimited;  /* the library has not limited the delay, or no longer does */
     bool pingpong, whole, whole_judged;
     double whole_at;
     int unacked, acks[2], stalls;
