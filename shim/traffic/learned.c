@@ -48,6 +48,11 @@ bool ns_learned_begin(int fd, struct ns_conn *conn, struct ns_ack_state *state)
     _Atomic uint32_t *entry = entry_at(index);
     uint32_t value = atomic_load_explicit(entry, memory_order_relaxed);
     key &= ~0u << KNOWN_BITS;
+    /* A few slots from the key's own on: two peers that took each other's would learn nothing. */
+    for (int left = 4; left && value && (value & ~0u << KNOWN_BITS) != key; left--) {
+        entry = entry_at(index = index % (ENTRIES - 1) + 1);
+        value = atomic_load_explicit(entry, memory_order_relaxed);
+    }
     if ((value & ~0u << KNOWN_BITS) != key)
         atomic_store_explicit(entry, value = key, memory_order_relaxed);
     NS_PUT(conn, peer, (uint8_t)index);
