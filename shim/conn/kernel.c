@@ -109,6 +109,14 @@ bool ns_kernel_may_be_tcp(int fd)
     return may;
 }
 
+bool ns_kernel_has_unread(int fd)
+{
+    int saved = errno, bytes = 0;
+    bool has = NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes) == 0 && bytes > 0;
+    errno = saved;
+    return has;
+}
+
 struct ns_kernel_kind ns_kernel_ask(int fd)
 {
     struct ns_kernel_kind kind = {.domain = ns_kernel_get(fd, SOL_SOCKET, SO_DOMAIN)};

@@ -38,6 +38,9 @@ bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);
 
+/* Is data in the receive buffer? */
+bool ns_kernel_has_unread(int fd);
+
 /* Do segments queue up before a bottleneck of the line? False if the kernel does not say. */
 bool ns_kernel_line_is_full(int fd);
 

@@ -72,12 +72,6 @@ static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
     state->rtt = (us < 510000 ? us / 1000 + 1 : 511) & 511;
 }
 
-/* Does the next ns_ack_read need the round trip? */
-static inline bool ns_ack_asks_rtt(struct ns_ack_state state)
-{
-    return !state.rtt && (state.sent || state.pending);
-}
-
 /* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
  * for so many round trips? limited: the library has limited the delay. */
 static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
@@ -126,14 +120,15 @@ static inline unsigned ns_ack_all(struct ns_ack_state state)
 {
     if (!state.term)
         return NS_ACK_FIRST * NS_ACK_PART;
-    return NS_ACK_TERM << (state.term - 1) * 3 / 2; /* 1, 2, 8 times */
+    return (unsigned)NS_ACK_TERM << (state.term - 1u) * 3 / 2; /* 1, 2, 8 times */
 }
 
 /* acks: of an ACK, or of a read while they are skipped; otherwise of a read that was answered. */
 static inline void ns_ack_spend(struct ns_ack_state *state, bool acks)
 {
     bool first = !state->skips && !state->term;
-    unsigned spent = (unsigned)state->spent + (first && acks ? NS_ACK_PART : first || acks);
+    unsigned each = first && acks ? NS_ACK_PART : first || acks;
+    unsigned spent = (unsigned)state->spent + each;
     state->spent = (spent < 0x1fff ? spent : 0x1fff) & 0x1fff;
 }
 
@@ -158,14 +153,15 @@ static inline void ns_ack_missed(struct ns_ack_state *state)
 static inline void ns_ack_chanced(struct ns_ack_state *state)
 {
     unsigned spent = state->term ? state->spent : state->spent / NS_ACK_PART;
-    if (state->late < 2 || spent > 8u * state->late << state->every)
+    unsigned times = state->doubt < 2 ? 8 : 2; /* few late reads say little about how often */
+    if (state->late < 2 || spent > times * state->late << state->every)
         return;
     if (state->doubt < NS_ACK_DOUBT)
         state->doubt++;
     ns_ack_decide(state, true, NS_ACK_TRIAL);
 }
 
-/* Data has come after an ACK was sent or skipped. */
+/* Data has come after an ACK was sent or skipped, or a read of a whole answer has ended. */
 static inline void ns_ack_judge(struct ns_ack_state *state, bool late)
 {
     if (state->skips)
@@ -250,13 +246,6 @@ static inline bool ns_ack_begin_whole(struct ns_ack_state *state)
     ns_ack_spend(state, true);
     state->interactive = 0;
     return true;
-}
-
-/* It has ended after us microseconds: the round trips of the request and of the ACK, and what the
- * peer or a delayed ACK took. */
-static inline void ns_ack_end_whole(struct ns_ack_state *state, unsigned us, bool limited)
-{
-    ns_ack_judge(state, ns_ack_is_late(*state, us, 2, limited));
 }
 
 #endif

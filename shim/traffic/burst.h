@@ -18,7 +18,8 @@ struct ns_burst {
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
     uint8_t single : 1; /* the last burst was one write */
-    uint8_t ahead : 4;  /* see ns_burst_is_ahead */
+    uint8_t ahead : 1;  /* data was unread when the burst began */
+    uint8_t asks : 3;   /* so many further bursts ask about that */
     uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
@@ -32,9 +33,8 @@ enum {
     NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
     NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
     NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
-    NS_BURST_AHEAD = 4,
-    NS_BURST_AHEAD_MOST = 12,
-    NS_BURST_SAMPLE = 64, /* one read in so many is made without waiting, to see if data is there */
+    NS_BURST_SAMPLE = 64,       /* see ns_burst_asks */
+    NS_BURST_ASKS = 7,
 };
 
 /* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
@@ -162,29 +162,20 @@ static inline unsigned ns_burst_waits(const struct ns_burst *burst, uint8_t wait
     return (uint8_t)(wait - burst->wait);
 }
 
-/* Do the program's reads find answers to earlier requests, so that none waits for the answer to
- * what was written last? Then a read pushes only if it finds nothing. */
-static inline bool ns_burst_is_ahead(struct ns_burst burst)
+/* If several requests are outstanding, the answer to an earlier one is there, unread, when the next
+ * one is written. Then no read waits for the answer to what was written last: it is left to Nagle's
+ * algorithm, and a read pushes it only if it finds nothing. Must the kernel be asked about unread
+ * data? It is before one burst in NS_BURST_SAMPLE, and from the first one that has some on until
+ * NS_BURST_ASKS have none. */
+static inline bool ns_burst_asks(const struct ns_burst *burst, uint32_t waits)
 {
-    return burst.ahead >= NS_BURST_AHEAD;
+    return burst->writes == 0 && (burst->asks || waits % NS_BURST_SAMPLE == 0);
 }
 
-/* A read that may block begins. waits: the thread's waits with this one. Must it first be made
- * without waiting? If nothing is there then, ns_burst_waited follows. Only a read that is the first
- * call after a write shows anything. */
-static inline bool ns_burst_tries(struct ns_burst *burst, uint32_t waits)
+static inline void ns_burst_found(struct ns_burst *burst, bool unread)
 {
-    bool next = ns_burst_waits(burst, (uint8_t)waits) == 1;
-    if (!burst->ahead && !(next && waits % NS_BURST_SAMPLE == 0))
-        return false;
-    if (next && burst->ahead < NS_BURST_AHEAD_MOST)
-        burst->ahead++;
-    return true;
-}
-
-static inline void ns_burst_waited(struct ns_burst *burst)
-{
-    burst->ahead = (burst->ahead > 3 ? burst->ahead - 3u : 0) & 15;
+    burst->ahead = unread;
+    burst->asks = (unread ? NS_BURST_ASKS : burst->asks ? burst->asks - 1u : 0) & 7;
 }
 
 /* The program has looked for an answer to what is held, and found none. Is it the second time since

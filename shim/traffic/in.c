@@ -24,6 +24,18 @@ static void put_state(int fd, struct ns_conn *conn, struct ns_ack_state before,
         ns_delack_bound(fd, conn); /* also for waits that the library cannot see (a futex) */
 }
 
+static bool is_limited(const struct ns_conn *conn)
+{
+    return NS_GET(conn, delack) == NS_DELACK_OURS;
+}
+
+/* Is the kernel in interactive mode? Its own delayed ACK ends the mode (tcp_delack_timer_handler,
+ * net/ipv4/tcp_timer.c; tcp_getsockopt, net/ipv4/tcp.c). */
+static bool is_delaying(int fd)
+{
+    return ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
+}
+
 void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
@@ -35,7 +47,8 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
     if (ns_ack_begin_whole(&state))
         ns_acknowledge_from_now_on(fd, conn);
     put_state(fd, conn, before, state);
-    ns_thread.whole_at = ns_push_time(false) | 1;
+    if (!state.skips || state.interactive || is_delaying(fd)) /* otherwise nothing can be late */
+        ns_thread.whole_at = ns_push_time(false) | 1;
 }
 
 void ns_in_end_whole(int fd, struct ns_conn *conn)
@@ -45,10 +58,24 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     if (!ns_thread.whole_at)
         return;
     ns_thread.whole_at = 0;
-    if (us >= NS_ACK_LIMITED - NS_ACK_THERE && !state.rtt)
+    bool late = us >= NS_ACK_LIMITED - NS_ACK_THERE;
+    if (late && !state.rtt)
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    ns_ack_end_whole(&state, us, NS_GET(conn, delack) == NS_DELACK_OURS);
+    if (late && state.skips) /* however long the peer took */
+        late = !is_delaying(fd);
+    else if (late)
+        late = ns_ack_is_late(state, us, 2, is_limited(conn));
+    ns_ack_judge(&state, late);
     ns_learned_put(conn, before, &state);
+}
+
+/* Is the burst another thread's, which goes on without the answers that this one reads, and which
+ * Nagle's algorithm holds until the writer waits? */
+static bool is_of_another(const struct ns_conn *conn)
+{
+    uint32_t writer = NS_GET(conn, writer);
+    return writer && writer != ns_thread.id &&
+           ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
 }
 
 bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
@@ -64,27 +91,18 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
             ns_in_begin_whole(fd, conn, false);
         return false;
     }
-    struct ns_burst burst = ns_conn_burst(conn);
-    bool nagle = ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
-    if (may_try && nagle && !NS_GET(conn, app_nodelay) && ns_burst_tries(&burst, ns_thread.waits)) {
-        ns_conn_burst_put(conn, burst);
+    if (may_try && NS_GET(conn, held) && ns_conn_burst(conn).ahead)
         return true;
-    }
-    ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
+    if (!is_of_another(conn))
+        ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
     return ns_pending_any() && ns_pending_beside(NULL, false);
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)
 {
-    struct ns_burst burst = ns_conn_burst(conn);
-    ns_burst_waited(&burst);
-    ns_conn_burst_put(conn, burst);
     ns_push(fd, conn);
     ns_flush_pending();
 }
-
-/* Microseconds between two reads, if the peer had waited for an ACK of the kernel in between. */
-enum { LEAST = NS_ACK_LIMITED, MOST = NS_ACK_DELAY + 20000 };
 
 /* Two reads of this thread have found data without a wait in between. If another read in between
  * found no data, the thread has waited unseen. Otherwise it may have read the same data in two
@@ -92,54 +110,45 @@ enum { LEAST = NS_ACK_LIMITED, MOST = NS_ACK_DELAY + 20000 };
 static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
 {
     uint8_t flags = NS_GET(conn, flags);
-    unsigned age = ns_ack_age(state, ns_push_time(false));
     if (state.seen)
         flags |= NS_WAITS_UNSEEN;
     else if (!(flags & NS_READS_AGAIN))
         flags |= NS_READS_AGAIN;
-    else if (age >= LEAST && age <= MOST + ns_ack_rtt(state))
+    else if (ns_ack_is_late(state, ns_ack_age(state, ns_push_time(false)), 1, is_limited(conn)))
         flags |= NS_WAITS_UNSEEN;
     NS_PUT(conn, flags, flags);
 }
 
-/* Does the program wait unseen after reads that took data, so that no later call sends the ACK? */
-static bool waits_after_read(const struct ns_conn *conn)
+/* Writes that the library cannot see may have begun the interactive mode. Data that comes when the
+ * kernel's delayed ACK would have released it shows that they do. */
+static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
 {
-    const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
-    return __builtin_expect((NS_GET(conn, flags) & both) == both, 0);
-}
-
-/* Has a write that the library cannot see begun the kernel's interactive mode? unseen: there are
- * such writes; otherwise the first read is not asked about, so that one request and one answer cost
- * no system call. While it has not, ALWAYS reads are asked about, then fewer; ASKED in all. */
-static bool is_interactive(int fd, struct ns_conn *conn, bool unseen)
-{
-    enum { ALWAYS = 5, ASKED = 16 };
-    unsigned asked = NS_GET(conn, asked);
-    /* The product's bits do not follow from how often the program waits for each read. */
-    uint32_t mixed = ns_thread.waits * UINT32_C(2654435761) >> 16;
-    if (asked > ASKED || mixed & ((1u << (asked > ALWAYS ? asked - ALWAYS : 0)) - 1))
-        return false;
-    bool is = (asked || unseen) && ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
-    NS_PUT(conn, asked, (uint8_t)(is ? 1 : asked + 1));
-    return is; /* tcp_getsockopt, net/ipv4/tcp.c: !inet_csk_in_pingpong_mode */
+    unsigned age = ns_ack_age(*state, us);
+    if (state->interactive || !state->heard || age < NS_ACK_LIMITED - NS_ACK_THERE)
+        return;
+    if (!state->rtt)
+        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
+    state->interactive = ns_ack_is_late(*state, age, 1, is_limited(conn));
 }
 
 /* The application has read data. */
 static void took(int fd, struct ns_conn *conn, int flags)
 {
-    NS_PUT(conn, writer, 0); /* the next write begins a new burst */
+    if (!is_of_another(conn)) {
+        NS_PUT(conn, writer, 0); /* the next write begins a new burst */
+        if (!ns_conn_burst(conn).ahead)
+            ns_push(fd, conn);
+    }
     if (NS_GET(conn, alone) | NS_GET(conn, full)) {
         NS_PUT(conn, alone, 0);
         NS_PUT(conn, full, 0);
     }
-    if (!ns_burst_is_ahead(ns_conn_burst(conn)))
-        ns_push(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();
-    if (__builtin_expect(flags & MSG_WAITALL, 0))
+    if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
+        !(flags & MSG_DONTWAIT))
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
@@ -147,14 +156,18 @@ static void took(int fd, struct ns_conn *conn, int flags)
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
-    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child();
-    if (!state.interactive && (unseen || NS_GET(conn, in_flight) != NS_FLIGHT_SEEN))
-        state.interactive = is_interactive(fd, conn, unseen);
-    if (ns_ack_asks_rtt(state))
+    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child() ||
+                  NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
+    uint32_t us = 0;
+    if (state.interactive || state.sent || unseen)
+        us = ns_push_time(ns_ack_is_free(state));
+    if (unseen)
+        suspect(fd, conn, &state, us);
+    if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    ns_ack_read(&state, ns_thread.waits,
-                state.interactive || state.sent ? ns_push_time(ns_ack_is_free(state)) : 0,
-                NS_GET(conn, delack) == NS_DELACK_OURS);
+    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn));
+    if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
+        state.interactive = state.pending = unseen || is_delaying(fd);
     if (!state.pending) {
         ns_learned_put(conn, before, &state);
         return;
@@ -164,7 +177,8 @@ static void took(int fd, struct ns_conn *conn, int flags)
     put_state(fd, conn, before, state);
     if (ns_ack_is_pending(state))
         ns_pending_add(fd, conn);
-    if (waits_after_read(conn)) {
+    const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
+    if (__builtin_expect((NS_GET(conn, flags) & both) == both, 0)) { /* no later call sends it */
         ns_thread.waits++;
         ns_flush_pending();
     }

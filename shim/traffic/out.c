@@ -123,11 +123,11 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
     }
     /* With Nagle's algorithm on, a first write leaves at once only if all earlier data was
      * acknowledged. Data from the peer has most likely carried that ACK. */
-    unsigned from = !mode->nodelay && writer ? 1 : mode->from;
+    if (mode->option == TCP_NODELAY && ns_burst_asks(&burst, ns_thread.waits))
+        ns_burst_found(&burst, ns_kernel_has_unread(fd));
+    unsigned from = burst.ahead || (!mode->nodelay && writer) ? 1 : mode->from;
     if (mode->option == TCP_CORK && burst.single) /* a cork for one write costs two calls */
         from++;
-    else if (mode->option == TCP_NODELAY && ns_burst_is_ahead(burst))
-        from = 1;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
     enum ns_burst_step step =
         ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);

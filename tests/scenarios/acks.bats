@@ -109,8 +109,9 @@ as_few_segments() {
     as_few_segments 'nodelay w64 w64 w64 : w64 r64' 'nodelay : r64 s15 w64' 150 1.2
 }
 
-@test "sixteen outstanding requests in two writes each cost no more segments" {
-    as_few_segments ': r15 w5 w200' "$(printf 'w5 w10 %.0s' {1..15}): w5 w10 r205" 2000
+# With TCP_NODELAY a request would be two segments. What a wait pushes arrives earlier than without the library.
+@test "sixteen outstanding requests in two writes each are left to Nagle's algorithm" {
+    as_few_segments ': r15 w5 w200' "$(printf 'w5 w10 %.0s' {1..15}): w5 w10 r205" 2000 1.25
 }
 
 @test "records that are pushed in two writes come in time, also if the client sends a note now and then" {

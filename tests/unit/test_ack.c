@@ -92,11 +92,11 @@ static void far_sends(struct world *world)
 {
     struct end *far = &world->ends[FAR];
     if (!far->queued || (world->holds && far->acked < far->sent)) {
-        if (far->queued && !world->held_at)
+        if (far->queued && world->held_at == 0)
             world->held_at = world->now;
         return;
     }
-    if (world->held_at)
+    if (world->held_at > 0)
         world->stalls +=
             world->now - world->held_at > world->line.trip + 2 * world->line.jitter + 6;
     world->held_at = 0;
@@ -143,11 +143,15 @@ static void near_reads(struct world *world)
         acknowledge(world, 0);
     if (world->whole && near->need > 0)
         return;
-    if (ns_ack_asks_rtt(world->state))
+    if (!world->state.rtt)
         ns_ack_set_rtt(&world->state, us(world->line.trip));
     if (world->whole_judged) {
         ns_ack_set_rtt(&world->state, us(world->line.trip));
-        ns_ack_end_whole(&world->state, us(world->now - world->whole_at), limited(world));
+        ns_ack_judge(&world->state,
+                     world->state.skips
+                         ? !world->pingpong
+                         : ns_ack_is_late(world->state, us(world->now - world->whole_at), 2,
+                                          limited(world)));
     }
     world->whole = world->whole_judged = false;
     double tick = ns_ack_is_free(world->state) ? 4 : 0.001; /* the coarse clock */
@@ -158,7 +162,7 @@ static void near_reads(struct world *world)
 static void near_writes(struct world *world)
 {
     struct ns_ack_state before = world->state;
-    bool late = ns_ack_is_pending(world->state) && limited(world) && !world->due;
+    bool late = ns_ack_is_pending(world->state) && limited(world) && world->due == 0;
     ns_ack_wrote(&world->state, late);
     learn(world, before);
     world->pingpong |= world->state.heard;
@@ -171,13 +175,13 @@ static void begin_whole(struct world *world)
     world->whole = true;
     if (!world->library || !world->state.interactive)
         return;
-    world->whole_judged = true;
     world->whole_at = world->now;
     if (ns_ack_begin_whole(&world->state)) {
         world->pingpong = false;
         if (world->unacked)
             acknowledge(world, 0);
     }
+    world->whole_judged = !world->state.skips || world->pingpong;
     learn(world, before);
     world->unlimited = ns_ack_is_free(world->state) || world->state.unlimited;
 }
@@ -208,7 +212,7 @@ static void go_on(struct world *world, int which)
             continue;
         case 'r':
         case 'a':
-            if (!end->wake) { /* it begins; the data may be here */
+            if (end->wake == 0) { /* it begins; the data may be here */
                 end->wake = INFINITY;
                 end->need += (int)number;
                 if (which == NEAR && *end->word == 'a')
@@ -229,7 +233,7 @@ static void go_on(struct world *world, int which)
                 near_reads(world);
             else
                 end->here = 0;
-            if (!end->wake)
+            if (end->wake == 0)
                 end->wake = end->tick += number;
             if (world->now < end->wake) {
                 if (which == NEAR)
@@ -241,7 +245,7 @@ static void go_on(struct world *world, int which)
         case 'x':
         case 'u':
         case 'b':
-            if (!end->wake)
+            if (end->wake == 0)
                 end->wake = world->now + number * (*end->word == 'x'   ? -log(1 - chance())
                                                    : *end->word == 'u' ? chance()
                                                                        : 1);
@@ -269,10 +273,10 @@ static void go_on(struct world *world, int which)
 
 static double first_event(const struct world *world)
 {
-    double first = world->due ? world->due : INFINITY;
+    double first = world->due > 0 ? world->due : INFINITY;
     for (int i = 0; i < 2; i++) {
         const struct end *end = &world->ends[i];
-        if (end->wake && end->wake < first)
+        if (end->wake > 0 && end->wake < first)
             first = end->wake;
         if (end->head != end->tail && end->queue[end->head % QUEUE].at < first)
             first = end->queue[end->head % QUEUE].at;
@@ -291,7 +295,7 @@ static void arrive(struct world *world, int which)
         return;
     }
     world->unacked += pieces;
-    if (!world->due)
+    if (world->due == 0)
         world->due = world->now + (limited(world) ? 8 : fmax(40, world->line.trip)) + 4 * chance();
 }
 
@@ -308,7 +312,7 @@ static void play(struct world *world, const struct peer *peer)
     while (world->ends[NEAR].round < 2 * ROUNDS) {
         double now = first_event(world);
         world->now = now > world->now ? now : world->now;
-        if (world->due && world->due <= now) { /* tcp_delack_timer_handler */
+        if (world->due > 0 && world->due <= now) { /* tcp_delack_timer_handler */
             world->pingpong = false;
             acknowledge(world, 0);
         }
@@ -317,7 +321,7 @@ static void play(struct world *world, const struct peer *peer)
             bool arrived = end->head != end->tail && end->queue[end->head % QUEUE].at <= now;
             if (arrived)
                 arrive(world, i);
-            if ((arrived && strchr("rat", *end->word)) || (end->wake && end->wake <= now))
+            if ((arrived && strchr("rat", *end->word)) || (end->wake > 0 && end->wake <= now))
                 go_on(world, i);
         }
     }
