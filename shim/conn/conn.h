@@ -57,6 +57,7 @@ struct ns_conn {
     _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
     _Atomic uint8_t full;           /* for so many times 64 of them Nagle's algorithm stays on */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
+    _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t listed;        /* ns_thread.list of the list that it is on; 0: none */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */

@@ -148,7 +148,7 @@ static inline void ns_burst_pushed(struct ns_burst *burst, unsigned from, uint16
 {
     bool late = burst->writes && ns_burst_paused(burst, now, pause);
     /* Only one write was held, on a connection that only sends. */
-    bool useless = pause != NS_BURST_NEVER && burst->crossing &&
+    bool useless = pause != NS_BURST_NEVER && burst->crossing && !burst->ahead &&
                    burst->writes == ns_burst_threshold(burst, from);
     if (late || useless)
         ns_burst_doubted(burst,

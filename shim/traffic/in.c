@@ -48,13 +48,13 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
         ns_acknowledge_from_now_on(fd, conn);
     put_state(fd, conn, before, state);
     if (!state.skips || state.interactive || is_delaying(fd)) /* otherwise nothing can be late */
-        ns_thread.whole_at = ns_push_time(false) | 1;
+        ns_thread.whole_at = (uint16_t)(ns_push_time(false) >> 6) | 1;
 }
 
 void ns_in_end_whole(int fd, struct ns_conn *conn)
 {
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
-    unsigned us = ns_push_time(false) - ns_thread.whole_at;
+    unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
     if (!ns_thread.whole_at)
         return;
     ns_thread.whole_at = 0;
@@ -119,16 +119,22 @@ static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
     NS_PUT(conn, flags, flags);
 }
 
-/* Writes that the library cannot see may have begun the interactive mode. Data that comes when the
- * kernel's delayed ACK would have released it shows that they do. */
+/* Writes that the library cannot see may have begun the interactive mode. After data that came when
+ * the kernel's delayed ACK would have released it, the kernel is asked at the next reads, but not
+ * at those that follow another one at once. */
 static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
 {
-    unsigned age = ns_ack_age(*state, us);
-    if (state->interactive || !state->heard || age < NS_ACK_LIMITED - NS_ACK_THERE)
+    unsigned age = ns_ack_age(*state, us), asks = NS_GET(conn, asks);
+    if (state->interactive || !state->heard || !age)
         return;
-    if (!state->rtt)
+    if (age >= NS_ACK_LIMITED - NS_ACK_THERE && !state->rtt)
         ns_ack_set_rtt(state, ns_kernel_rtt(fd));
-    state->interactive = ns_ack_is_late(*state, age, 1, is_limited(conn));
+    if (ns_ack_is_late(*state, age, 1, is_limited(conn))) {
+        NS_PUT(conn, asks, 64);
+    } else if (asks) {
+        NS_PUT(conn, asks, (uint8_t)(asks - 1));
+        state->interactive = is_delaying(fd);
+    }
 }
 
 /* The application has read data. */

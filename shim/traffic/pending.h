@@ -33,7 +33,7 @@ struct ns_thread {
     uint32_t waits;        /* counts the waits of this thread */
     _Atomic uint32_t list; /* names the list in ns_conn.listed; another one when it was sent */
     _Atomic uint32_t used; /* slots from its low half on are empty; its high half: pending.c */
-    uint32_t whole_at;     /* when a read that waits for all of its data began: in.c */
+    uint16_t whole_at;     /* when a read that waits for all began, in 64 us; 0: not judged */
     uint8_t ready[2];      /* writes, and reads, in a row that would not have waited: see below */
     uint8_t files;         /* calls on files; at 0 the kernel is asked about one again */
     bool corked;           /* a burst of the list may be corked */

@@ -181,3 +181,24 @@ CHECK(check_cork)
     expect_of(flush, "w.ww.www.w9ww.", "n.nJ.nJj.n9Jj.",
               "flush-before-read pushes from the second write on, and never doubts");
 }
+
+CHECK(check_ahead)
+{
+    struct ns_burst burst = {0};
+    unsigned asked = 0;
+    OK(ns_burst_asks(&burst, 2 * NS_BURST_SAMPLE) && !ns_burst_asks(&burst, 1),
+       "one burst in %d asks about unread data", NS_BURST_SAMPLE);
+    burst.writes = 1;
+    OK(!ns_burst_asks(&burst, 2 * NS_BURST_SAMPLE), "before its first write");
+    burst.writes = 0;
+    ns_burst_found(&burst, true);
+    OK(burst.ahead, "if there is some, the writes are left to Nagle's algorithm");
+    for (; ns_burst_asks(&burst, 1); asked++)
+        ns_burst_found(&burst, false);
+    OK(asked == NS_BURST_ASKS && !burst.ahead, "the next %u bursts ask, too", asked);
+    ns_burst_found(&burst, true);
+    burst.crossing = 1;
+    burst.writes = NS_BURST_LONG;
+    ns_burst_pushed(&burst, NS_BURST_LONG, 0, NS_BURST_PAUSE);
+    OK(!burst.doubt, "then a read between the writes is no wait for an answer");
+}
