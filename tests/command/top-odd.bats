@@ -164,6 +164,7 @@ int openat(int at, const char *name, int flags, ...)
     errno = EACCES;
     return strcmp(name, "mem") == 0 ? -1 : (int)syscall(SYS_openat, at, name, flags, 0);
 }
+int openat64(int at, const char *name, int flags, ...) __attribute__((alias("openat")));
 END
     posts closed
     shown env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
