@@ -138,8 +138,9 @@ def watched(row, says, besides, flags):
                 row.expect("cork" not in causes(row.read(view, end)), f"{view}, the {end}: a cork is named, and there is none")
     if inside == "proven":
         judge_stalls(row, flags)
-        said = max((row.read("inside", end) for end in ("client", "server")), key=lambda one: one["lost_ms"] * (
-            one["grade"] == "proven"))
+        # The policy of the end that holds, and not of one that only knows of it, as its cure leaves a round trip.
+        said = max((row.read("inside", end) for end in ("client", "server")), key=lambda one: one["lost_ms"] * any(
+            held["grade"] == "proven" and not held["peer"] for held in one["rows"]))
         (row.directory / "inside" / "cure.json").write_text(json.dumps(said["policy"]))
 
 
