@@ -53,10 +53,10 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
 
 void ns_in_end_whole(int fd, struct ns_conn *conn)
 {
-    struct ns_ack_state state = ns_conn_ack(conn), before = state;
-    unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
     if (!ns_thread.whole_at)
         return;
+    struct ns_ack_state state = ns_conn_ack(conn), before = state;
+    unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
     ns_thread.whole_at = 0;
     bool late = us >= NS_ACK_LIMITED - NS_ACK_THERE;
     if (late && !state.rtt)
