@@ -46,6 +46,8 @@ END
         count=$(calls "$LIBRARY" 'getsockopt.*TCP_QUICKACK' "$T/reader.py" "$way")
         echo "$way: $count"
         [[ $count -eq 0 ]]
+        # The library has found the sockets.
+        [[ $(NAGLESHIM_LOG=info LD_PRELOAD=$LIBRARY python3 "$T/reader.py" "$way" 2>&1) == *' sockets '[1-9]* ]]
     done
 }
 

@@ -39,13 +39,15 @@ cured() {
     return 1
 }
 
-# as_few_segments SERVER CLIENT ROUNDS [FACTOR]: the program sends as few segments as without the library.
+# as_few_segments SERVER CLIENT ROUNDS [FACTOR]: the program sends as few segments as without the library, whose line at the
+# end shows that it has found the socket.
 as_few_segments() {
     local pin=(taskset -c 0) stalls median both attempt without
     for attempt in 1 2 3 4 5; do
         run_pattern "$1" "$2" "$3"
         without=$both
-        run_pattern "$1" "$2" "$3" LD_PRELOAD="$LIBRARY"
+        run_pattern "$1" "$2" "$3" LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/library.log"
+        grep -qE '\bsockets [1-9]' "$T/library.log"
         ! holds "$both <= ${4:-1.05} * $without" || return 0
         echo "attempt $attempt: $both segments a round, $without without the library"
     done

@@ -261,10 +261,7 @@ static void go_on(struct world *world, int which)
         end->word = next ? next + 1 : end->script;
         if (next)
             continue;
-        if (*end->script != 'r' && *end->script != 'a' && *end->script != 't' && !end->need)
-            end->need = 0;
         end->round++;
-        end->wake = 0;
         world->now += 0.01;
         if (which == NEAR && end->round >= 2 * ROUNDS)
             return;
