@@ -26,7 +26,8 @@ int ns_elf_inspect(int fd, struct ns_elf *elf);
 bool ns_elf_inspect_exe(int directory, struct ns_elf *elf);
 
 /* Segment number i of an ELF file of either class, or of its image in memory, from which read
- * reads. A 32-bit one has no flags, alignment and physical address. False: there is none. */
+ * reads. Of a 32-bit segment, flags, alignment and physical address are not set. Returns false if
+ * there is no such segment. */
 bool ns_elf_segment(bool (*read)(const void *from, void *buffer, size_t size, uint64_t at),
                     const void *from, unsigned i, Elf64_Phdr *segment);
 

@@ -36,8 +36,8 @@ char *ns_preload_join(const char *old, const char *library);
 
 /* Finds the library with this name beside this command, in ../lib, or in the directory it was built
  * for. narrow: ns_elf.narrow of the program; a library for 32-bit programs is searched for in the
- * directories beside these, and in those of the system. False if there is none or if it would not
- * load; reason is then a sentence without its full stop. */
+ * neighbours of these directories, and in those of the system. Returns false if no library is
+ * found, or one that does not load; reason is then a sentence without its full stop. */
 bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
                        char reason[PATH_MAX]);
 
