@@ -2,8 +2,6 @@
 /* How descriptors are made, copied, passed and closed. */
 #include "program.h"
 
-#include <sys/un.h>
-
 static struct sockaddr_in address_of(uint32_t address, uint16_t port)
 {
     return (struct sockaddr_in){

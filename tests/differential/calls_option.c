@@ -3,8 +3,6 @@
  */
 #include "program.h"
 
-#include <stddef.h>
-
 static int level_of(const char *name)
 {
     return strncmp(name, "TCP_", 4) == 0  ? IPPROTO_TCP

@@ -5,15 +5,6 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <threads.h>
 
 static void note_status(struct op *op, int status)
 {

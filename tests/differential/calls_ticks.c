@@ -4,9 +4,6 @@
  * use descriptors of their own, and check their results themselves. */
 #include "program.h"
 
-#include <setjmp.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <ucontext.h>
 
 enum { TICK = 40, LINES = 12, FILE_FD = 990, PIPE_IN, PIPE_OUT, NEAR, FAR, COPY, ONE_STEP = 0x100 };

@@ -3,9 +3,6 @@
  * wait that would never end is woken by the runner, or shortened. */
 #include "program.h"
 
-#include <stdlib.h>
-#include <time.h>
-
 enum { SET_MOST = 8 };
 
 struct set {

@@ -2,12 +2,6 @@
 /* Every kind of write. The stream continues after the bytes that a write has taken. */
 #include "program.h"
 
-#include <linux/sockios.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
-
 /* No MSG_MORE if the peer has closed, because the time at which it would get held bytes is not
  * fixed. */
 static int allowed(const struct slot *slot, int flags)

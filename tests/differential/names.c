@@ -2,8 +2,6 @@
 /* The words of a script: numbers, slots, and the constants of the calls by their names. */
 #include "program.h"
 
-#include <stdlib.h>
-
 #define N(name)                                                                                    \
     {                                                                                              \
 #name, name                                                                                \

@@ -6,9 +6,6 @@
  * driver may leave out lines. */
 #include "program.h"
 
-#include <stdlib.h>
-#include <sys/mman.h>
-
 char *program_path;
 
 static __thread struct block *cursor;

@@ -9,18 +9,6 @@
 #include "../probes/raw.h"
 #include "shared.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 /* netinet/tcp.h lacks the newest options. */
 #include <linux/tcp.h>
 

@@ -5,9 +5,7 @@
 #ifndef DIFFERENTIAL_SHARED_H
 #define DIFFERENTIAL_SHARED_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "../probes/system.h"
 
 enum {
     CONTROL_FD = 1000, /* a socket to the runner, which is also the peer */

@@ -4,8 +4,6 @@
  * only by raw system calls that change nothing. Async-signal-safe. */
 #include "program.h"
 
-#include <linux/sockios.h>
-
 struct shared *shared;
 struct slot slots[SLOTS];
 

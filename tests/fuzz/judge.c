@@ -7,8 +7,6 @@
 #include "must.h"
 
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MS = 1000000 };
 

@@ -4,9 +4,7 @@
 #ifndef FUZZ_MUST_H
 #define FUZZ_MUST_H
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "../probes/system.h"
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \

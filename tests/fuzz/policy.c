@@ -11,10 +11,6 @@
 #include "policy/text.h"
 #include "policy/sockopt.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct mistakes {
     struct ns_policy_error first;
     unsigned n;

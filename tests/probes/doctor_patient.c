@@ -3,14 +3,6 @@
 // Usage: doctor_patient pause | filter | thread | leader | zombie | hidden | namespace
 #include "filter.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 /* musl has no dlmopen. */
 extern __typeof__(dlmopen) dlmopen __attribute__((weak));
 

@@ -3,11 +3,7 @@
 // have, or something has overwritten. NS_TEST_STATUS: "older", "newer", "garbage", "rules" or
 // "escape"; with "hang" its constructor never ends. The layout of the first four members stands in
 // every version.
-#include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "system.h"
 
 struct status {
     uint64_t magic;

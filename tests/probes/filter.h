@@ -3,13 +3,9 @@
 #ifndef PROBES_FILTER_H
 #define PROBES_FILTER_H
 
+#include "system.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { FILTERED_MOST = 20 };
 

@@ -3,6 +3,7 @@
 #ifndef PROBES_LOOPBACK_H
 #define PROBES_LOOPBACK_H
 
+#include "system.h"
 #include "../../examples/common.h"
 
 /* Makes a listener on a free port, and sets *address. */

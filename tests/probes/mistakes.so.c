@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A library that is preloaded instead of nagleshim and makes the mistake that MISTAKE names, which
  * a test must detect. Without the variable it does nothing. */
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+#include "system.h"
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { RARELY = 1000, CHANGED_MOST = 4096 };
 

@@ -4,17 +4,6 @@
 #include "loopback.h"
 #include "scenario.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { HEADER = 5, BODY = 7, ANSWER = 3, ROUNDS = 4 };
 
 static struct sockaddr_in server;

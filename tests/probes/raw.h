@@ -3,7 +3,7 @@
 #ifndef PROBES_RAW_H
 #define PROBES_RAW_H
 
-#include <sys/syscall.h>
+#include "system.h"
 
 #if defined(__x86_64__)
 static inline long raw(long number, long a, long b, long c, long d, long e, long f)

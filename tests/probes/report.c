@@ -6,11 +6,6 @@
 #include "loopback.h"
 #include "scenario.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
-
 static int listener = -1, near = -1, far = -1;
 
 SCENARIO_NAMED(joins, "joins")

@@ -5,6 +5,7 @@
 #define PROBES_ROUNDS_H
 
 #include "../../examples/common.h"
+#include "system.h"
 
 enum { MESSAGE = 15, FIRST_PIECE = 8, MESSAGE_ROOM = 32 };
 

@@ -3,9 +3,7 @@
 #ifndef PROBES_SCENARIO_H
 #define PROBES_SCENARIO_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
+#include "system.h"
 
 /* Scenarios by name. The program's first argument names one:
  *     SCENARIO("name") { ... }, or SCENE("name", statement), or with the function's own name

@@ -13,8 +13,6 @@
 #define _FILE_OFFSET_BITS 64
 #include "rounds.h"
 
-#include <sys/uio.h>
-
 static struct {
     const char *how_to_write, *how_to_read;
     int in, out;

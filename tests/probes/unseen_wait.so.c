@@ -2,9 +2,6 @@
 /* A wait for input that no preloaded library sees, for turns.py. */
 #include "raw.h"
 
-#include <poll.h>
-#include <stddef.h>
-
 void unseen_wait(int fd);
 
 void unseen_wait(int fd)

@@ -7,9 +7,7 @@
  * in the environment the ring is made and entered by syscall() and not by liburing. */
 #include "rounds.h"
 
-#include <arpa/inet.h>
 #include <liburing.h>
-#include <sys/syscall.h>
 
 static int connection;
 static bool ring_connects, ring_writes, ring_reads, files;

@@ -4,10 +4,10 @@
 #ifndef NS_LOOKS_H
 #define NS_LOOKS_H
 
+#include "../probes/system.h"
 #include "judge/judge.h"
 
 #include <netinet/tcp.h>
-#include <string.h>
 
 enum { US = 1000, MS = 1000000, TICK = 4 * MS };
 enum { HEAD = 281, TAIL = 480, ANSWER = 100 };

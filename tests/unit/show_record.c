@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints the records in a directory as the command reads them: a line for all, for each process and
  * row of connections. */
+#include "../probes/system.h"
 #include "cli/diagnose/rows.h"
-
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 int main(int argc, char **argv)
 {

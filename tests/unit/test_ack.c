@@ -6,10 +6,6 @@
 
 #include "unit.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { NEAR, FAR, ROUNDS = 1000, QUEUE = 4096 };
 
 /* The words of a script are a letter and a number each: w writes a piece; r reads so many pieces; a

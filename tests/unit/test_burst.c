@@ -6,8 +6,6 @@
 
 #include "unit.h"
 
-#include <string.h>
-
 /* The result for each write: n it leaves at once, J the kernel holds from it on, j it is held, L
  * what was held is pushed because the last write has waited for too long. */
 struct talk {

@@ -8,10 +8,6 @@
 
 #include "unit.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define MS 1000000u
 
 static struct ns_diagnosis diagnosis; /* of the current check */

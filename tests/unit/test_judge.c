@@ -21,8 +21,6 @@
 #include "unit.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
 
 enum { EACH = 2 * MS };
 

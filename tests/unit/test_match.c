@@ -4,10 +4,6 @@
 #include "policy/endpoint.h"
 #include "unit.h"
 
-#include <arpa/inet.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct ns_address address(const char *text, uint16_t port)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};

@@ -9,12 +9,6 @@
 
 #include "unit.h"
 
-#include <arpa/inet.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
 #ifdef __x86_64__
 
 /* A sanitizer multiplies the instructions, and each costs as many traps. */

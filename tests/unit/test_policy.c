@@ -8,11 +8,6 @@
 #include "policy/sockopt.h"
 #include "unit.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char every_key[] =
     "{\"$schema\": \"x\", \"comment\": \"y\", \"version\": 1, \"enabled\": true, \"rules\": [\n"
     " {\"name\": \"quotes\", \"comment\": \"z\",\n"

@@ -4,13 +4,6 @@
 #include "policy/find.h"
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 static char dir[] = "/tmp/nagleshim-find-XXXXXX";
 static char path_buffer[PATH_MAX];
 static char trace[4096]; /* base names of the files tried, with their errors */

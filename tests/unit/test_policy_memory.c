@@ -7,13 +7,6 @@
 #include "policy/policy.h"
 #include "unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
 
 void *__libc_malloc(size_t size);

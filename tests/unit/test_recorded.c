@@ -8,15 +8,7 @@
 
 #include "unit.h"
 
-#include <inttypes.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static char directory[] = "/tmp/test_recorded.XXXXXX";
 static char path[PATH_MAX];

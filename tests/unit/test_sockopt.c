@@ -3,11 +3,7 @@
 #include "policy/sockopt.h"
 #include "unit.h"
 
-#include <limits.h>
 #include <netinet/tcp.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 CHECK(test_table)
 {

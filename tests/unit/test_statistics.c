@@ -4,9 +4,6 @@
 
 #include "unit.h"
 
-#include <math.h>
-#include <stdbool.h>
-
 #define N(array) (sizeof(array) / sizeof *(array))
 
 static bool near(double value, double wanted)

@@ -4,9 +4,6 @@
 #include "base/symbol.h"
 #include "unit.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 static const char *const names[] = {
 #define NS_CALL(result, name, parameters, failure) #name,
 #define NS_UNEXPORTED NS_CALL

@@ -3,8 +3,6 @@
 #include "looks.h"
 #include "unit.h"
 
-#include <stdlib.h>
-
 /* n waits with a hold, seen from inside: hold is its length, after the time from the release to the
  * answer. */
 static struct ns_verdict waits(int n, uint64_t (*hold)(int i), uint64_t (*after)(int i))

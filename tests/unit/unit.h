@@ -3,7 +3,7 @@
 #ifndef NS_UNIT_H
 #define NS_UNIT_H
 
-#include <stdio.h>
+#include "../probes/system.h"
 
 static int ns_unit_count, ns_unit_failures;
 

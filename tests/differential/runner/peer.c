@@ -4,17 +4,7 @@
  * that results do not depend on time. It reads everything, and acknowledges at once. */
 #include "runner.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { LATER_MOST = 4 };
 enum ending { OPEN, ENDED, WAS_RESET, LEFT };

@@ -5,21 +5,6 @@
  * milliseconds hangs, and is killed. Usage: runner PROGRAM */
 #include "runner.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 enum { RUNS_OF_A_LISTENER = 500 };
 
 static const char *program;

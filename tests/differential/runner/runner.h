@@ -6,8 +6,6 @@
 
 #include "../shared.h"
 
-#include <stdio.h>
-
 /* peer.c: the other end of every connection of one run. */
 void peer_begin(struct shared *shared, int control, int listener);
 void peer_message(void);

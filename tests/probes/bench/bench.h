@@ -6,10 +6,7 @@
 
 #include "../loopback.h"
 
-#include <dlfcn.h>
 #include <gnu/lib-names.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
 
 static inline void watch(int epoll, int fd, epoll_data_t data)
 {

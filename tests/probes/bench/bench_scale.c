@@ -14,9 +14,6 @@
  *                                         input does. */
 #include "bench.h"
 
-#include <poll.h>
-#include <pthread.h>
-
 /* The number of ports from which to connect to one address is limited. */
 enum { BATCH = 100, TO_ONE_LISTENER = 10000 };
 

@@ -7,9 +7,6 @@
  *        bench_start RUNS prints the time of a fork, an _exit in the child and a wait. */
 #include "bench.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-
 extern char **environ;
 
 struct cost {

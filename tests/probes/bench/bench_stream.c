@@ -3,10 +3,8 @@
  * everything, and the number of segments. Usage: bench_stream reader PORT READ_SIZE, until it is
  * killed; bench_stream writer HOST PORT COUNT SIZE [poll|log] [nodelay] prints one line; poll:
  * between two writes it polls for an answer with zero timeout; log: it writes to /dev/null. */
+#include "system.h"
 #include "../../../examples/common.h"
-
-#include <fcntl.h>
-#include <poll.h>
 
 static const struct socket_options no_options = {.sndbuf = -1};
 

@@ -6,14 +6,8 @@
 
 #include "record.h"
 
-#include <dlfcn.h>
 #include <linux/futex.h>
 #include <pty.h>
-#include <sched.h>
-#include <spawn.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 extern char **environ;
 

@@ -6,8 +6,6 @@
 
 #include "record.h"
 
-#include <sys/sendfile.h>
-
 /* The calls of a request and its answer; the fuzzer tests them with all kinds of arguments. */
 static void calls_traffic(void)
 {

@@ -6,12 +6,6 @@
 
 #include "record.h"
 
-#include <pthread.h>
-#include <semaphore.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <threads.h>
-
 static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
 static const struct pair *wait_owing; /* NULL: no ACK is pending */
 

@@ -4,8 +4,6 @@
  * results to the file that is its second argument. */
 #include "packets.h"
 
-#include <fcntl.h>
-
 static int wrong, line_of_wrong;
 
 #define EXPECT(condition)                                                                          \

@@ -4,16 +4,7 @@
  * "done", and exits with 7. */
 #include "raw.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     LINKS = 12,

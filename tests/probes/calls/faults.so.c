@@ -4,19 +4,8 @@
  * FAULT_FILE at the first failure. */
 #include "raw.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 void *__libc_calloc(size_t count, size_t size);
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The plugin of late_threads: makes the calls that an old glibc has in libpthread. Prints the first
  * wrong result. */
-#include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <threads.h>
-#include <time.h>
+#include "system.h"
 
 static sem_t started, go_on;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -2,15 +2,7 @@
 /* Looks up the names of the call table as a program that was built for any libc does, and calls
  * those that this libc lacks. They must fail as if the kernel lacked the call. Prints the libc and
  * the missing names. The arguments are the expected output. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <threads.h>
-#include <unistd.h>
+#include "system.h"
 
 #undef __uflow /* a name of the table; another libc's build of the probes defines it */
 #define MINUS_ONE -1, ENOSYS

@@ -3,10 +3,6 @@
  * which nothing else here makes, so that a trace of system calls shows the end of start-up. */
 #include "life.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <sys/epoll.h>
-
 static void *reads_pipe(void *ends_of_pipe)
 {
     char data[8];

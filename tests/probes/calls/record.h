@@ -7,10 +7,6 @@
 
 #include "loopback.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/mman.h>
-
 enum { RECORD_SIZE = 4 << 20, UNTOUCHED = 9999, NO_FD = 999 };
 
 static struct record {

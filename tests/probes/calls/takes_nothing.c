@@ -4,19 +4,7 @@
  * the calls from several threads, since each begins with nothing. */
 #include "loopback.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static _Thread_local int inside;
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);

@@ -3,19 +3,6 @@
  * how many of the bytes have arrived at the other end of the connection. */
 #include "loopback.h"
 
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/select.h>
-#include <sys/socket.h>
-#include <threads.h>
-#include <time.h>
-#include <unistd.h>
-
 enum { WAIT_NS = 20000000, NS_PER_S = 1000000000 };
 
 static struct timespec later(clockid_t clock)

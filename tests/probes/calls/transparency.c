@@ -3,8 +3,6 @@
  * must be the same with and without the library. */
 #include "calls.h"
 
-#include <dlfcn.h>
-
 static void *cancelled_in_read(void *fd)
 {
     char byte;

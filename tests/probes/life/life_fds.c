@@ -2,8 +2,6 @@
 /* Descriptors that are duplicated, replaced, passed on, and closed unseen by the library. */
 #include "life.h"
 
-#include <sys/un.h>
-
 /* Replaces fd by another descriptor, by raw system calls. */
 static void replace(int fd, int by)
 {

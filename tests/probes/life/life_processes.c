@@ -2,9 +2,6 @@
 /* Connections whose process forks, starts programs, ends, or got them from another. */
 #include "life.h"
 
-#include <spawn.h>
-#include <sys/prctl.h>
-
 extern char **environ;
 static char *self;
 

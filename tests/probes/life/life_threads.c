@@ -2,10 +2,6 @@
 /* Threads that jump away while their connections hold bytes, and handlers that write. */
 #include "life.h"
 
-#include <pthread.h>
-#include <setjmp.h>
-#include <sys/time.h>
-
 static sigjmp_buf back;
 
 static void jump(int number)

@@ -6,8 +6,6 @@
 
 #include "life.h"
 
-#include <pthread.h>
-
 /* Bursts of small writes, each followed by a wait and an answer. */
 __attribute__((unused)) static void converse(struct conn conn)
 {

@@ -3,8 +3,6 @@
  * syscall(), and a cancellation in a call that is not a cancellation point. See promise.h. */
 #include "promise.h"
 
-#include <sys/sendfile.h>
-
 /* Each flush is a small write. */
 SCENARIO("fdopen-first")
 {

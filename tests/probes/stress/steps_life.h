@@ -7,10 +7,6 @@
 #include "steps_traffic.h"
 
 #include <linux/close_range.h>
-#include <pthread.h>
-#include <sched.h>
-#include <spawn.h>
-#include <sys/prctl.h>
 
 extern char **environ;
 

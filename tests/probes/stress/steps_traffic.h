@@ -6,12 +6,6 @@
 #include "life.h"
 
 #include <linux/futex.h>
-#include <semaphore.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/select.h>
-#include <sys/time.h>
-#include <sys/uio.h>
 
 static struct conn near, far;
 static int pair[2];

@@ -7,8 +7,6 @@
  * only late. */
 #include "stress_life.h"
 
-#include <sys/resource.h>
-
 static _Atomic bool stopping;
 static unsigned forks; /* of 2 000 actions */
 

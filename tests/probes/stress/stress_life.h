@@ -6,9 +6,6 @@
 
 #include "stress_traffic.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-
 extern char **environ;
 
 static void end_begin(struct worker *w, struct end *end, int fd, bool nonblock)

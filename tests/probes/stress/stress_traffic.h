@@ -5,10 +5,6 @@
 
 #include "stress.h"
 
-#include <sys/ioctl.h>
-#include <sys/sendfile.h>
-#include <sys/uio.h>
-
 static const unsigned char *bytes_at(const struct end *from, uint64_t offset)
 {
     return pattern + (from->base + offset) % PERIOD;
