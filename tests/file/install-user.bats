@@ -1,8 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: An ordinary user can build from a fresh clone and install below the home directory; one line names what is missing.
-# shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
-# shellcheck disable=SC2030,SC2031 # each test is a subshell
 # Builds from a fresh clone and installs as an ordinary user, and checks what is fetched, printed and installed. apt-get
 # is a script that copies cJSON's source from the place to which it was fetched before.
 

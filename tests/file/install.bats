@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `make install` installs every file, the library is found by its name, and `make uninstall` disables it and removes every file.
-# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # The installation without DESTDIR is made in a mount namespace, and does not change this machine.
 
 load ../helpers/common

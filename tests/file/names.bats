@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Every function of libc that reads, writes, waits or starts a process is intercepted, or names.table says why not.
-# shellcheck disable=SC2030,SC2031 # each test is a subshell
 # tests/systems/libcs does the same with other releases of glibc.
 
 load ../helpers/common

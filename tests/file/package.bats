@@ -1,8 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `make deb` and `make rpm` build packages with the files of `make install`, and the library depends on libc only.
-# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
-# shellcheck disable=SC2030,SC2031 # each test is a subshell
 
 load ../helpers/common
 

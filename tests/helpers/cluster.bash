@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2034 # the tests use what is set here
 # Starts a Kubernetes API server with etcd on loopback. There are no controllers, no scheduler and no kubelet, so pods stay
 # pending. The tests check what admission has changed in them. Ends only processes that it started.
 

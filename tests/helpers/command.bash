@@ -1,7 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2154 # bats sets $status, $output, $stderr
-# shellcheck disable=SC2034 # the tests use what is set here
 # Shared by the tests of the nagleshim command: a clean environment, input files, and assertions that print the actual
 # output. Must not start a process that outlives a test.
 

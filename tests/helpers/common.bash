@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # Functions for every test that starts programs: a clean environment, servers that end with the test and whose port is
 # known, and the kernel's count of delayed ACKs. Ends only processes that it started.
 
@@ -15,7 +14,6 @@ ns_skip() {
     skip "$1"
 }
 
-# shellcheck disable=SC2034 # the tests use what is set here
 ns_setup() {
     T=$BATS_TEST_TMPDIR
     # NS_PROGRAMS: programs of another architecture (tests/systems/architectures).
@@ -106,7 +104,6 @@ ns_port() {
         cat "$T/$1.err"
         return 1
     }
-    # shellcheck disable=SC2034 # the caller's
     port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
 }
 

@@ -1,7 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2154 # bats sets $output and $lines
-# shellcheck disable=SC2034 # the tests use what is set here
 # Shared by the tests of `nagleshim doctor`: programs and processes to examine, and the expected results.
 
 load "${BASH_SOURCE[0]%/*}/command"

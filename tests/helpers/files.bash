@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # Finds test files and their promises. Every function must be called in the root of the tree.
 #
 # `make check` runs tests/FOLDER/*.bats. Files one folder deeper need their own system and have their own make targets.

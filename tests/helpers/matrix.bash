@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2154,SC2178 # $port, $python, $T, $EXAMPLES: helpers/common.bash; on: a name of an array
 # Runs a cell of the matrix: two programs, with the library and a policy in none, one or both of them. If the timing is
 # not as expected (the limits are 20 ms and a quarter of that), the run is repeated. A wrong byte, a failed program or a
 # missing library is an error at once.

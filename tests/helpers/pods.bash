@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # Shared by the scripts that run a pod with podman, without a cluster or a registry: a private directory for podman's images
 # ($work), and root file systems with the example programs. It is sourced after examples/lib.bash and never run.
 
@@ -18,7 +17,6 @@ clean_up() {
 leave_hybrid_cgroups() {
     mountpoint -q /sys/fs/cgroup/unified || return 0
     (( EUID == 0 )) || fail 'control groups are in hybrid mode, which podman needs root to leave'
-    # shellcheck disable=SC2016 # the inner shell expands them
     exec unshare --mount -- bash -c 'umount /sys/fs/cgroup/unified && exec "$0" "$@"' "$0" "$@"
 }
 
@@ -101,7 +99,6 @@ play_pod() {
     code=$(pod_podman wait "$2-$3")
     output=$(pod_podman logs "$2-$3" 2>&1)
     pod_podman pod rm --force "$2" >/dev/null
-    # shellcheck disable=SC2034 # read by the scripts that source this
     stalls=$(sed -n 's/.* stalls \([0-9]*\) .*/\1/p' <<<"$output")
     [[ $code == 0 ]]
 }

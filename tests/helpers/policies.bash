@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # Reads tests/policy/policies.table, the policies that the parser's tests and the fuzzer share.
 
 # unpack_policies DIRECTORY: writes each policy to DIRECTORY/valid/NAME.json or DIRECTORY/bad/NAME.json, and the

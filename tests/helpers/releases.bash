@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # Shared by runs on other releases of Debian: their mirror, and the table of results.
 
 # Sets mirror to Debian's mirror in apt's sources, and proxy to apt's proxy for it.
 find_mirror() {
-    # shellcheck disable=SC2016 # apt's own fields
     local format='$(ORIGIN)|$(LABEL)|$(REPO_URI)'
     mirror=$(apt-get indextargets --format "$format" 'Created-By: Packages' |
         sed -n 's/^Debian|Debian|//p' | head -n 1)

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # what helpers/common.bash and the tests set
 # Runs two programs that exchange requests and answers over one connection, each with or without the library; run_both is in
 # helpers/matrix.bash.
 

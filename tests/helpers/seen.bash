@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2154 # $T, $EXAMPLES, $LIBRARY, $python and $scripts: helpers/common.bash and victims.bash
 # Runs a row of seen.table: two unmodified programs under `nagleshim diagnose`, and the policy that it proposes.
 
 # Network namespaces in which only the ACKs of these programs are counted.

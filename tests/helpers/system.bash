@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # A small system in a directory that a test may break, and `nagleshim host` on it.
 load "${BASH_SOURCE[0]%/*}/doctor"
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Functions for the tests of top: clients to watch, other users, and a terminal.
-# shellcheck shell=bash
-# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # quotes are for other shells; each test is a process of its own; variables are for, and from, the test
 
 setup() {
     ns_setup

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # $port, $python, $T: helpers/common.bash; others are named in victims.table
 # Runs pairs of programs from tests/systems/victims.table or tests/museum/museum.table with the library in none, one or both
 # ends or in a proxy between them, and without a policy.
 

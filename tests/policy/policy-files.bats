@@ -1,9 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A process gets the policy for its name, from its directory or its environment; a broken policy does no harm.
-# shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
-# shellcheck disable=SC2016 # what stands in single quotes is for other shells
-# shellcheck disable=SC2030,SC2031 # each test is a subshell, and exports for itself
 # The tests recognise a process's policy from outside, by its segments, its stalls and its output. The two programs are
 # the clients of the storage queue and of Red Hat's example. With the library on the client, a message is 2 segments
 # under nodelay, 1 under auto-cork, and stalls if the rule leaves it alone.

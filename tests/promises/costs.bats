@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: What the library keeps beside the kernel costs a busy program no system call for each of its own calls.
 # strace counts the calls that the library adds. unit/test_pending.c has what a poll without a wait drops.
-# shellcheck disable=SC2154 # helpers/common.bash sets $python
 
 load ../helpers/common
 

@@ -1,7 +1,5 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# shellcheck disable=SC2154 # helpers/common.bash sets $port
-# shellcheck disable=SC2030,SC2031 # each test is its own process, and sets RECORD for itself
 # Promise: The observing library changes nothing, and records the stalls that the kernel counts.
 # Programs that stall run with libnagleshim-observe.so. The number of stalls in their record equals TcpExtDelayedACKs in
 # the test's own network namespace, which tests/run makes. The programs make the same calls and get the same results as
@@ -181,7 +179,6 @@ pair() {
     ns_mount_namespace
     [[ ${#mounts[@]} -gt 0 ]] || ns_skip "no mount namespace of one's own"
     serve
-    # shellcheck disable=SC2016 # for the bash that mounts
     # There is room for the first part of a record, but not for the samples.
     "${mounts[@]}" bash -c 'mount -t tmpfs -o size=76k none "$1" && LD_PRELOAD=$2 \
         NAGLESHIM_RECORD=$1 "$3" "$4" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With NAGLESHIM_LOG=info a process with TCP sockets prints one line at its end, which no program can notice.
-# shellcheck disable=SC2154 # bats sets $output and $stderr, helpers/common.bash the rest
 # Tests the report that a process prints at its end, and the lines about each socket with NAGLESHIM_LOG=debug. A process
 # prints its own report once, however it ends. The program is probes/report: it has one connection with itself, makes ten
 # bursts, and ends.

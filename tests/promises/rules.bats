@@ -59,7 +59,7 @@ END
     ns_needs_strace
     calls '' >"$T/without"
     MISTAKE=hold calls "$PROBES/mistakes.so" >"$T/with"
-    ! diff -q "$T/without" "$T/with"
+    run ! diff -q "$T/without" "$T/with"
 }
 
 @test "no call allocates or takes the loader's lock on its way to the kernel" {

@@ -18,7 +18,6 @@ setup() {
 
 # Prints a word for each call. Words for other sockets than the connection begin with "other:" or "listener:".
 translate() {
-    # shellcheck disable=SC2016 # awk's own fields
     local program='
         function of(fd) { return fd == near ? "" : fd == far ? "other:" : fd == 1 ? "stdout:" : "listener:" }
         function say(word) { printf "%s ", word }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A message that Python or Java writes in many pieces does not stall, and leaves in as many segments as its mode says.
-# shellcheck disable=SC2034,SC2154 # helpers/common.bash and helpers/matrix.bash
 # The programs write a message in many pieces, which their languages make easy. The server counts the segments that
 # arrive; the first 20 messages are not counted.
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Programs that stream keep the full segments of Nagle's algorithm, and a server that is never idle answers in time.
-# shellcheck disable=SC2154 # $port, $python: helpers/common.bash
 # Nagle's algorithm is made for writers that do not wait. A server whose waits never block must still push. The tests count
 # segments and rounds; `make bench` measures run times. Loopback has its usual MTU, and autocorking is on, as by default.
 

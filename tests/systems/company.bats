@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or it disables itself.
-# shellcheck disable=SC2030,SC2031 # each test sets its own
 # Other preloaded libraries, unusual programs, and systems in which something is missing. Each test shows first that the
 # client of Red Hat's example stalls in the same situation without the library; then that the library is loaded and
 # cures it, or disables itself.
@@ -206,7 +205,6 @@ set_group_id() {
         install -m 4755 "$LIBRARY" "$trusted/$name"
     fi
     for program in secure plain; do
-        # shellcheck disable=SC2016 # the inner shell expands them
         ns_start server "${mounts[@]}" sh -c '[ -z "$5" ] || mount --bind "$1" "$2" || exit 1
             export LD_PRELOAD="$3" && exec "$4" 0 0' \
             sh "$T/trusted.so" "$trusted/$name" "$name" "$T/$program" "${mounts[*]}"
@@ -335,7 +333,6 @@ print(s.getsockname()[1])')
         'PidFile none' >"$T/sshd_config"
     rm -f "$T/sshd.err"
     # sshd needs /run/sshd, which is a temporary file system here if there is a mount namespace.
-    # shellcheck disable=SC2016 # the inner shell expands them
     ns_start sshd "${mounts[@]}" sh -c '[ -z "$1" ] || mount -t tmpfs none /run || exit 1
         mkdir -p -m 755 /run/sshd && shift && exec "$@"' sh "${mounts[*]}" env LD_PRELOAD="$1" \
         NAGLESHIM_POLICY="$2" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/sshd.log" \

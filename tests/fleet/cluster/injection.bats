@@ -242,7 +242,7 @@ preloading() {
     create restricted '.spec.securityContext = {runAsNonRoot: true, seccompProfile: {type: "RuntimeDefault"}}
         | .spec.containers[0].securityContext = {allowPrivilegeEscalation: false, capabilities: {drop: ["ALL"]}}'
     is_injected
-    ! create restricted
+    run ! create restricted
 }
 
 # --- nothing else -------------------------------------------------------------------------------------------------

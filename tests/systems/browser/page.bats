@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: In a browser, the page of diagnose fits phones and screens, and every number in it is in the JSON.
-# shellcheck disable=SC2154 # helpers/common.bash sets $T and $EXAMPLES
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/common

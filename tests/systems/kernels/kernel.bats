@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: On Linux 5.10 and newer the library uses the features of the kernel, works without missing ones, and scales to 100 000 sockets.
-# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # helpers/matrix.bash uses what is set here, and sets $median, ...
 # Tests that need their own kernel, or differ between kernels. tests/systems/kernels/run runs them in a virtual machine,
 # with the files that tests/systems/kernels/guest names. NS_KERNEL is the kernel that should run there.
 

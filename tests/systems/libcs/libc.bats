@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: One build of the library works on glibc from 2.31 on and on musl.
-# shellcheck disable=SC2034,SC2154 # helpers/matrix.bash uses what is set here, and sets $delayed, $median, ...
 # Tests the library that was built here with another libc, NS_LIBC. tests/systems/libcs/run builds the programs for it, and
 # sets NS_LIBC_PROGRAMS to the command that runs them there. Each cure is compared with the same two programs without the
 # library, which stall.
