@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The one library file loads on glibc 2.17 and newer and on musl, and exports libc's names and nothing else.
 # Checks the library's file: what a dynamic loader reads before any of its code runs. One file must load on glibc 2.17

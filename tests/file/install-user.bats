@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: An ordinary user can build from a fresh clone and install below the home directory; one line names what is missing.
 # Builds from a fresh clone and installs as an ordinary user, and checks what is fetched, printed and installed. apt-get

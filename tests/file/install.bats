@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `make install` installs every file, the library is found by its name, and `make uninstall` disables it and removes every file.
 # The installation without DESTDIR is made in a mount namespace, and does not change this machine.

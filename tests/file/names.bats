@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Every function of libc that reads, writes, waits or starts a process is intercepted, or names.table says why not.
 # tests/systems/libcs does the same with other releases of glibc.

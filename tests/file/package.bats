@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `make deb` and `make rpm` build packages with the files of `make install`, and the library depends on libc only.
 

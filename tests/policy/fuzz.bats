@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: No broken policy file harms the program that reads it, and the judge reports no stall without its proof.
 # Runs the fuzzers of the policy and of the judge with AddressSanitizer and UBSan: with inputs from a fixed seed, and with

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A process gets the policy for its name, from its directory or its environment; a broken policy does no harm.
 # The tests recognise a process's policy from outside, by its segments, its stalls and its output. The two programs are

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Valid policies are accepted, and each mistake is rejected with one line that names the place and the mistake.
 # Tests which policies the parser accepts and rejects, the exact text of each error, whether schema and parser agree, and

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: What the library keeps beside the kernel costs a busy program no system call for each of its own calls.
 # strace counts the calls that the library adds. unit/test_pending.c has what a poll without a wait drops.

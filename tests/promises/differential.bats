@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Random programs see the same results, errno, events, signals and bytes with the library as without it.
 # tests/differential runs random sequences of socket calls without the library and with it, under each policy, against a

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Whichever call of the library fails, from start-up to exit, the program works as usual.
 # A second preloaded library (probes/calls/faults.so.c) makes calls of the library fail: the n-th call, or all calls from

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Bytes arrive complete, in order and in time through every close, fork, exec, signal, reset and hand-over.
 # Parts: 2

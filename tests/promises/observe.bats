@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The observing library changes nothing, and records the stalls that the kernel counts.
 # Programs that stall run with libnagleshim-observe.so. The number of stalls in their record equals TcpExtDelayedACKs in

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Nothing that a program may rely on changes: errors, signals, masks, exits, options, and the cost of calls.
 # Parts: 3

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A program that does not use TCP makes at most two extra system calls for a descriptor that it writes to, a TCP program only those that set up a socket.
 # strace shows the system calls that the library adds after a program's start. A program without TCP sockets must make

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With NAGLESHIM_LOG=info a process with TCP sockets prints one line at its end, which no program can notice.
 # Tests the report that a process prints at its end, and the lines about each socket with NAGLESHIM_LOG=debug. A process

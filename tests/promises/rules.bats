@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: In every mode the program's own calls reach the kernel unchanged, and no call takes memory or a lock on the way.
 

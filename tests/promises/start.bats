@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: At its start a process asks the kernel about descriptors 0 to 2 and those of LISTEN_FDS only, and no file system.
 # A program without a TCP socket gets no socket call of the library, so that a filter against these calls does not kill it.

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The library sets TCP_NODELAY and sends ACKs exactly where a wait would stall, and does nothing anywhere else.
 # strace shows what the library does on a connection between the program's own calls: when it sets and clears

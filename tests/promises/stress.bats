@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait.
 # In each mode 64 threads make random socket calls on 2 000 sockets. No byte may be lost, changed or out of order, errno

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Calls have the same results as without the library, under every policy and in every place of a program.
 # build/probes/transparency makes calls of the call table in a given place of a program and prints results, errno and

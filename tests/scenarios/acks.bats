@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: An ACK is sent if the peer waits for it, and only then, however the program reads, writes and waits.
 # Each test runs two ends without the library, then with it in the client, and compares stalls (rounds over 20 ms; a bounded

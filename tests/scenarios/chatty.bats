@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A message that Python or Java writes in many pieces does not stall, and leaves in as many segments as its mode says.
 # The programs write a message in many pieces, which their languages make easy. The server counts the segments that

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Programs that use their sockets through stdio, including servers of inetd, do not stall.
 # stdio writes and reads inside libc. Each program is first run without the library. A round takes 44 ms if it stalls, and

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Programs that stream keep the full segments of Nagle's algorithm, and a server that is never idle answers in time.
 # Nagle's algorithm is made for writers that do not wait. A server whose waits never block must still push. The tests count

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: tests/run always ends, counts every test, and leaves no process behind.
 # Each test runs tests/run in its own tree with a few small test files.

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or it disables itself.
 # Other preloaded libraries, unusual programs, and systems in which something is missing. Each test shows first that the

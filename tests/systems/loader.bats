@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Libraries opened with RTLD_DEEPBIND, such as PHP's extensions, are cured like the rest of the program; no other memory changes.
 # A library that is opened with RTLD_DEEPBIND finds libc's functions before nagleshim's, so its calls are redirected.

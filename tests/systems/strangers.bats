@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: CPython's own tests of its socket module have the same results with the library as without it.
 # `make check-strangers` runs more suites, of more packages.

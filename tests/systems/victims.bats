@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With the library, unmodified programs of other projects do not stall, and no new stall appears.
 # Each test runs a row of victims.table without the library, and then with it, without a policy, on the server, on the client

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The library works on every architecture of Debian as on x86-64, and with programs that have 64-bit times.
 # Parts: 4

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: On a system that runs 32-bit programs beside 64-bit ones, both kinds are cured, and the command works with both.
 # tests/systems/architectures/run builds the programs in build/i386, which run natively.

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: In a browser, the page of diagnose fits phones and screens, and every number in it is in the JSON.
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: On Linux 5.10 and newer the library uses the features of the kernel, works without missing ones, and scales to 100 000 sockets.
 # Tests that need their own kernel, or differ between kernels. tests/systems/kernels/run runs them in a virtual machine,

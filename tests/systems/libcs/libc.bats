@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: One build of the library works on glibc from 2.31 on and on musl.
 # Tests the library that was built here with another libc, NS_LIBC. tests/systems/libcs/run builds the programs for it, and
