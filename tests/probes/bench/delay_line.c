@@ -7,16 +7,13 @@
  *   -j        jitter: each packet takes up to so many microseconds longer
  *   -r        a bottleneck of so many kbit/s, and before it
  *   -q        a queue of so many bytes (16 000); packets that do not fit are dropped
- * On SIGUSR1 it prints how many packets, segments with data and pure ACKs have left each end. */
-#include "tun.h"
+ * On SIGUSR1 it prints how many packets, segments with data and pure ACKs have left each end. Exits
+ * with 77 if there are no TUN devices; then a test is skipped. */
+#include "system.h"
 
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/mman.h>
-#include <time.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sys/sysmacros.h>
 
 #define NEAR_ADDRESS "10.99.0.1"
 #define FAR_ADDRESS "10.99.0.2"
@@ -24,6 +21,7 @@
 enum {
     SLOTS = 32768, /* packets on their way in one direction; then the device's queue fills */
     ROOM = 1536,   /* bytes for a packet */
+    TUN_MISSING = 77,
 };
 
 struct packet {
@@ -71,13 +69,55 @@ static int64_t chance(int64_t most)
     return (int64_t)((x >> 20) % (uint64_t)most);
 }
 
+static void fail(const char *what, int status)
+{
+    fprintf(stderr, "delay_line: %s: %s\n", what, strerror(errno));
+    exit(status);
+}
+
+/* Containers often have the driver but not its node in /dev. */
+static int open_driver(void)
+{
+    char own[] = "/tmp/tun-XXXXXX", path[sizeof own + 4];
+    int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT || mkdtemp(own) == NULL)
+        return fd;
+    snprintf(path, sizeof path, "%s/tun", own);
+    if (mknod(path, S_IFCHR | 0600, makedev(10, 200)) == 0)
+        fd = open(path, O_RDWR | O_CLOEXEC);
+    unlink(path);
+    rmdir(own);
+    return fd;
+}
+
+/* Packets that the caller's network namespace sends to this device are read from the descriptor,
+ * and packets written there arrive in the namespace. Its queue is long enough to lose nothing. */
+static int make_device(const char *name, const char *own, const char *peer)
+{
+    struct ifreq device = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+    char command[200];
+    int fd = open_driver();
+    if (fd < 0)
+        fail("/dev/net/tun", TUN_MISSING);
+    snprintf(device.ifr_name, sizeof device.ifr_name, "%s", name);
+    if (ioctl(fd, TUNSETIFF, &device) != 0)
+        fail("TUNSETIFF", errno == EBUSY ? 1 : TUN_MISSING);
+    snprintf(command, sizeof command,
+             "ip link set lo up && ip addr add %s peer %s dev %s && "
+             "ip link set %s mtu 1500 txqueuelen 10000 up",
+             own, peer, name, name);
+    if (system(command) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        fail(command, 1);
+    return fd;
+}
+
 static void prepare(struct direction *direction, int from, int to)
 {
     /* Only used pages take memory. */
     void *room = mmap(NULL, SLOTS * sizeof(struct packet), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
-        tun_fail("mmap", 1);
+        fail("mmap", 1);
     direction->from = from;
     direction->to = to;
     direction->packets = room;
@@ -132,7 +172,7 @@ static bool take(struct direction *direction)
         return false;
     size = read(direction->from, packet->bytes, ROOM);
     if (size < 0 && errno != EAGAIN && errno != EINTR)
-        tun_fail("read", 1);
+        fail("read", 1);
     if (size <= 0)
         return false;
     count(direction, (unsigned char *)packet->bytes, (size_t)size);
@@ -193,7 +233,7 @@ static void wait_for_work(void)
     for (int i = 0; i < 2; i++)
         polled[i] = (struct pollfd){.fd = both[i].from, .events = has_room(&both[i]) ? POLLIN : 0};
     if (ppoll(polled, 2, limit, NULL) < 0 && errno != EINTR)
-        tun_fail("ppoll", 1);
+        fail("ppoll", 1);
 }
 
 static void carry(void)
@@ -208,18 +248,6 @@ static void carry(void)
             report();
         wait_for_work();
     }
-}
-
-static int open_far_end(void)
-{
-    int control, fd;
-    if (unshare(CLONE_NEWNET) != 0)
-        tun_fail("a network namespace", TUN_MISSING);
-    fd = tun_create("far", FAR_ADDRESS, NEAR_ADDRESS);
-    control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    tun_set_up(control, "lo");
-    close(control);
-    return fd;
 }
 
 /* Takes a real-time priority, so that other processes do not delay packets, if this is permitted.
@@ -271,8 +299,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "Usage: delay_line [-l PERCENT] [-j US] [-r KBIT] [-q BYTES] DELAY_US\n");
         return 2;
     }
-    near = tun_create("near", NEAR_ADDRESS, FAR_ADDRESS);
-    far = open_far_end();
+    near = make_device("near", NEAR_ADDRESS, FAR_ADDRESS);
+    if (unshare(CLONE_NEWNET) != 0)
+        fail("a network namespace", TUN_MISSING);
+    far = make_device("far", FAR_ADDRESS, NEAR_ADDRESS);
     prepare(&both[0], near, far);
     prepare(&both[1], far, near);
     be_punctual();
