@@ -47,8 +47,6 @@ SCENARIO("role-accepts")
     streams(accept_one());
 }
 
-SCENE("role-writes", streams(HANDED))
-
 /* This role runs without the library. */
 SCENARIO("role-unshimmed")
 {

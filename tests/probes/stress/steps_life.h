@@ -89,16 +89,7 @@ SCENARIO("idle")
     EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
 }
 
-/* The kernel refuses it. */
-SCENARIO("no-idle")
-{
-    int none = 0;
-    EXPECT(setsockopt(near.fd, IPPROTO_TCP, TCP_KEEPIDLE, &none, sizeof none) == -1 &&
-           errno == EINVAL);
-}
-
 SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))
-SCENE("has-bound", set_kernel_option(near.fd, DELACK_MAX_US, 8000))
 SCENE("cork", ask(TCP_CORK, 1))
 SCENE("uncork", ask(TCP_CORK, 0))
 SCENE("quickack", ask(TCP_QUICKACK, 1))
@@ -159,19 +150,9 @@ SCENE("close", close(near.fd))
 SCENE("close-by-number", syscall(SYS_close, near.fd))
 
 /* Unseen by the library. */
-SCENARIO("becomes-a-pipe")
-{
-    char byte;
-    RAW(dup3, pair[0], near.fd, 0, 0);
-    EXPECT(recv(near.fd, &byte, 1, 0) == -1 && errno == ENOTSOCK);
-}
-
-SCENARIO("fed")
-{
-    char byte;
-    RAW(write, pair[1], "!", 1, 0);
-    EXPECT(read(near.fd, &byte, 1) == 1);
-}
+SCENE("becomes-a-pipe", RAW(dup3, pair[0], near.fd, 0, 0);
+      EXPECT(recv(near.fd, &byte, 1, 0) == -1 && errno == ENOTSOCK))
+SCENE("fed", RAW(write, pair[1], "!", 1, 0); EXPECT(read(near.fd, &byte, 1) == 1))
 
 SCENARIO("repair")
 {
@@ -213,7 +194,6 @@ static _Atomic bool has_read;
 
 static void *reads_left(void *unused)
 {
-    char byte;
     EXPECT(read(left.fd, &byte, 1) == 1);
     has_read = true;
     return unused;

@@ -9,6 +9,7 @@
 
 static struct conn near, far;
 static int pair[2];
+static char byte; /* the last one that was read */
 
 /* --- writes --- */
 
@@ -55,7 +56,6 @@ SCENARIO_NAMED(says, "says")
 
 SCENARIO_NAMED(reads, "read")
 {
-    char byte;
     EXPECT(read(near.fd, &byte, 1) == 1);
 }
 
@@ -65,11 +65,7 @@ SCENARIO_NAMED(hears, "hear")
     reads();
 }
 
-SCENARIO("miss")
-{
-    char byte;
-    EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN);
-}
+SCENE("miss", EXPECT(read(near.fd, &byte, 1) == -1 && errno == EAGAIN))
 
 /* The socket is ready, but the kernel still rejects the invalid time. */
 SCENARIO("bad-time")
@@ -79,48 +75,27 @@ SCENARIO("bad-time")
     EXPECT(ppoll(&one, 1, &time, NULL) == -1 && errno == EINVAL);
 }
 
-SCENARIO("try")
-{
-    char byte;
-    EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
-}
+SCENE("try", EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN))
 
 SCENARIO_NAMED(hears_at_once, "get")
 {
-    char byte;
     says();
     EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == 1);
 }
 
-SCENARIO("whole")
-{
-    char byte;
-    says();
-    EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1);
-}
+SCENE("whole", says(); EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1))
 
-SCENARIO("peek")
-{
-    char byte;
-    says();
-    EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1);
-}
+SCENE("peek", says(); EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1))
 
 SCENARIO("vector")
 {
-    char byte;
     struct iovec one = {&byte, 1};
     says();
     EXPECT(readv(near.fd, &one, 1) == 1);
 }
 
 /* Splices into the pipe; splice-out splices out of it. */
-SCENARIO("splice-in")
-{
-    says();
-    EXPECT(splice(near.fd, NULL, pair[1], NULL, 1, 0) == 1);
-}
-
+SCENE("splice-in", says(); EXPECT(splice(near.fd, NULL, pair[1], NULL, 1, 0) == 1))
 SCENE("splice-out", EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, SPLICE_F_MORE) == 1))
 
 /* The other three of four bytes come later. */
@@ -139,7 +114,6 @@ SCENARIO("four")
 
 static void read_late(int flags)
 {
-    char byte;
     pid_t pid = fork_later();
     if (pid == 0) {
         answer(near.peer, "!");
@@ -153,18 +127,9 @@ SCENE("late", read_late(0))
 SCENE("late-whole", read_late(MSG_WAITALL))
 
 /* Waits for data without taking any. */
-SCENARIO("touch")
-{
-    says();
-    EXPECT(recv(near.fd, NULL, 0, 0) == 0);
-}
+SCENE("touch", says(); EXPECT(recv(near.fd, NULL, 0, 0) == 0))
 
-SCENARIO("end")
-{
-    char byte;
-    RAW(shutdown, near.peer, SHUT_WR, 0, 0);
-    EXPECT(read(near.fd, &byte, 1) == 0);
-}
+SCENE("end", RAW(shutdown, near.peer, SHUT_WR, 0, 0); EXPECT(read(near.fd, &byte, 1) == 0))
 
 /* --- waits --- */
 
@@ -199,26 +164,16 @@ SCENARIO("count")
     EXPECT(ioctl(near.fd, FIONREAD, &bytes) == 0 && bytes == 0);
 }
 
-SCENARIO("pipe")
-{
-    char byte;
-    RAW(write, pair[1], "!", 1, 0);
-    EXPECT(read(pair[0], &byte, 1) == 1);
-}
+SCENE("pipe", RAW(write, pair[1], "!", 1, 0); EXPECT(read(pair[0], &byte, 1) == 1))
 
 SCENARIO("file")
 {
     static int file;
-    char byte;
     file = file ? file : open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     EXPECT(read(file, &byte, 1) == 1);
 }
 
-SCENARIO("empty-pipe")
-{
-    char byte;
-    EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN);
-}
+SCENE("empty-pipe", EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN))
 
 SCENARIO("sem")
 {
@@ -290,12 +245,7 @@ SCENARIO("epoll")
 }
 
 /* A read that a signal ends. */
-SCENARIO("interrupted")
-{
-    char byte;
-    set_alarm();
-    EXPECT(read(near.fd, &byte, 1) == -1 && errno == EINTR);
-}
+SCENE("interrupted", set_alarm(); EXPECT(read(near.fd, &byte, 1) == -1 && errno == EINTR))
 
 /* More connections than a thread's list of pending work can hold. */
 SCENARIO("crowd")
