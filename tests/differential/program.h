@@ -3,8 +3,7 @@
  * result of each. It contains no code for nagleshim. Its own bookkeeping uses raw system calls,
  * which a preloaded library does not see. Results do not depend on time: before a call everything
  * sent to it has arrived, and the runner wakes calls that would wait forever. */
-#ifndef DIFFERENTIAL_PROGRAM_H
-#define DIFFERENTIAL_PROGRAM_H
+#pragma once
 
 #include "../probes/raw.h"
 #include "shared.h"
@@ -168,5 +167,3 @@ void step_off(struct op *op);
 
 /* --- calls_process.c: which signals came since the last line of the trace. */
 void note_signals(struct op *op);
-
-#endif

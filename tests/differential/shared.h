@@ -2,8 +2,7 @@
 /* What the runner of the differential fuzzer and the program share: the script, the trace, a model
  * of every connection, and their messages. The memory is shared so that the trace of a killed
  * program is kept, and so that children can add to it. */
-#ifndef DIFFERENTIAL_SHARED_H
-#define DIFFERENTIAL_SHARED_H
+#pragma once
 
 #include "../probes/system.h"
 
@@ -107,5 +106,3 @@ static inline int64_t pattern_differs(const struct shared *shared, int connectio
     }
     return -1;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Conditions that must hold for every input of a fuzzer: if one does not, the fuzzer ends and keeps
  * the input. Also reads the input. */
-#ifndef FUZZ_MUST_H
-#define FUZZ_MUST_H
+#pragma once
 
 #include "../probes/system.h"
 
@@ -25,5 +24,3 @@ static inline unsigned take(struct input *in, unsigned n)
 {
     return in->at < in->end ? *in->at++ % n : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A seccomp filter that a program installs for itself. */
-#ifndef PROBES_FILTER_H
-#define PROBES_FILTER_H
+#pragma once
 
 #include "system.h"
 #include <linux/filter.h>
@@ -34,5 +33,3 @@ static bool filter_calls(bool by_number, const int *calls, unsigned listed, unsi
                  SECCOMP_RET_KILL_PROCESS)
 #define FORBID_NOTHING(by_number)                                                                  \
     filter_calls(by_number, (const int[]){-1}, SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW)
-
-#endif

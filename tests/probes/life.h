@@ -3,8 +3,7 @@
  * calls. The other end is made and read by raw system calls, which no preloaded library sees, so
  * that a read there is no wait and flushes nothing. Prints the number of held writes, of late
  * writes, and of errors. */
-#ifndef PROBES_LIFE_H
-#define PROBES_LIFE_H
+#pragma once
 
 #include "raw.h"
 #include "scenario.h"
@@ -439,5 +438,3 @@ __attribute__((unused)) static int life_main(int argc, char **argv)
     {                                                                                              \
         return life_main(argc, argv);                                                              \
     }
-
-#endif

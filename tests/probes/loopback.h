@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections of a probe with itself, for probes that do not test how connections are made. */
-#ifndef PROBES_LOOPBACK_H
-#define PROBES_LOOPBACK_H
+#pragma once
 
 #include "system.h"
 #include "../../examples/common.h"
@@ -26,5 +25,3 @@ static inline int loopback_connect(const struct sockaddr_in *address)
         die_errno("connect");
     return fd;
 }
-
-#endif

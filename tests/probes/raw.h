@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* System calls that no preloaded library sees. */
-#ifndef PROBES_RAW_H
-#define PROBES_RAW_H
+#pragma once
 
 #include "system.h"
 
@@ -68,5 +67,3 @@ RAW_BY("sc\n bns+ 1f\n neg 3, 3\n1:", "0", "3", "4", "5", "6", "7", "8", "9", "1
         raw_line[raw_size] = '\n';                                                                 \
         RAW(write, 1, raw_line, raw_size + 1, 0);                                                  \
     } while (0)
-
-#endif

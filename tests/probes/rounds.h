@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests and answers over one connection, each in one piece or in two. The programs differ in how
  * they make a connection, write a piece and read a message. */
-#ifndef PROBES_ROUNDS_H
-#define PROBES_ROUNDS_H
+#pragma once
 
 #include "../../examples/common.h"
 #include "system.h"
@@ -75,5 +74,3 @@ static void ask(int argc, char **argv)
     }
     print_rounds(&rounds, fd);
 }
-
-#endif

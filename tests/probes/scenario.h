@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lets a program's arguments name its scenarios. */
-#ifndef PROBES_SCENARIO_H
-#define PROBES_SCENARIO_H
+#pragma once
 
 #include "system.h"
 
@@ -43,5 +42,3 @@ __attribute__((unused)) static bool run_scenario(const char *name, size_t length
         }
     return false;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The system headers that the test programs use, in one place. Those of TCP are not among them:
  * netinet/tcp.h and linux/tcp.h exclude each other, and each has options that the other lacks. */
-#ifndef PROBES_SYSTEM_H
-#define PROBES_SYSTEM_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -42,5 +41,3 @@
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of an imagined connection for the judge's unit tests: a program writes 281 bytes, then
  * 480 that are held, and waits, on a kernel with 250 ticks a second. */
-#ifndef NS_LOOKS_H
-#define NS_LOOKS_H
+#pragma once
 
 #include "../probes/system.h"
 #include "judge/judge.h"
@@ -124,5 +123,3 @@ static struct ns_verdict talk_verdict(const struct talk *talk)
     ns_judge_verdict(&talk->judge, &verdict);
     return verdict;
 }
-
-#endif

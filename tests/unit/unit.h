@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The few macros of the unit tests: one TAP line per condition, and an exit status. */
-#ifndef NS_UNIT_H
-#define NS_UNIT_H
+#pragma once
 
 #include "../probes/system.h"
 
@@ -40,5 +39,3 @@ int main(void)
     printf("1..%d\n", ns_unit_count);
     return ns_unit_failures != 0;
 }
-
-#endif

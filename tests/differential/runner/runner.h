@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The runner of the differential fuzzer: it executes the program with a script, without a library
  * or with one, and meanwhile is the peer of its connections. */
-#ifndef DIFFERENTIAL_RUNNER_H
-#define DIFFERENTIAL_RUNNER_H
+#pragma once
 
 #include "../shared.h"
 
@@ -15,5 +14,3 @@ struct pollfd;
 int peer_descriptors(struct pollfd *items, int count);
 void peer_readable(int fd);
 void peer_finish(bool killed);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the measured programs: epoll, quantiles, and calls of libc that bypass preloaded
  * libraries. */
-#ifndef PROBES_BENCH_H
-#define PROBES_BENCH_H
+#pragma once
 
 #include "../loopback.h"
 
@@ -78,5 +77,3 @@ static inline void open_near_and_far(int listener, const struct sockaddr_in *add
     *far = accept_one(listener);
     set_option(*near, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls of the call table that the differential fuzzer does not make, and some that it does. */
-#ifndef PROBES_CALLS_H
-#define PROBES_CALLS_H
+#pragma once
 
 #include "calls_life.h"
 #include "calls_traffic.h"
@@ -23,5 +22,3 @@ static void calls_all(void)
     record_context = "life";
     calls_life();
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The lives of descriptors and processes: sockets made, connected, shared and closed; programs
  * started in every way that the call table has. */
-#ifndef PROBES_CALLS_LIFE_H
-#define PROBES_CALLS_LIFE_H
+#pragma once
 
 #include "record.h"
 
@@ -272,5 +271,3 @@ static void calls_life(void)
     life_exec();
     life_processes();
 }
-
-#endif

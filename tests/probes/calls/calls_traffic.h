@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on a connection for the places of a program that the differential fuzzer
  * (tests/differential) does not reach. */
-#ifndef PROBES_CALLS_TRAFFIC_H
-#define PROBES_CALLS_TRAFFIC_H
+#pragma once
 
 #include "record.h"
 
@@ -37,5 +36,3 @@ static void calls_traffic(void)
     close(file);
     close_pair(pair);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The waits that the differential fuzzer does not make: for time, signals, threads and children.
  * Each with nothing pending and with a pending ACK, which the library sends before it waits. */
-#ifndef PROBES_CALLS_WAIT_H
-#define PROBES_CALLS_WAIT_H
+#pragma once
 
 #include "record.h"
 
@@ -182,5 +181,3 @@ static void calls_wait(void)
     wait_owing = NULL;
     close_pair(owing);
 }
-
-#endif

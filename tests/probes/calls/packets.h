@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets of three writes for tcp_nodelay_server. */
-#ifndef PROBES_PACKETS_H
-#define PROBES_PACKETS_H
+#pragma once
 
 #include "loopback.h"
 
@@ -24,5 +23,3 @@ static int connect_to_port(const char *port)
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     return loopback_connect(&address);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Makes calls and records their results, so that two runs can be compared exactly. The text is in
  * shared memory, so that it has a child's lines, too. Records nothing that differs between two
  * runs: no address, time or process id. */
-#ifndef PROBES_RECORD_H
-#define PROBES_RECORD_H
+#pragma once
 
 #include "loopback.h"
 
@@ -142,5 +141,3 @@ static void owe_on(struct pair pair)
     feed(pair.b, pair.a, "!");
     must(read(pair.a, &byte, 1) == 1, "owe");
 }
-
-#endif

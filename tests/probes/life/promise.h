@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the programs of tests/promises/promises.bats: a connection that the library certainly
  * treats, and a pending ACK on it. Each program must behave in the same way without the library. */
-#ifndef PROBES_PROMISE_H
-#define PROBES_PROMISE_H
+#pragma once
 
 #include "life.h"
 
@@ -37,5 +36,3 @@ __attribute__((unused)) static void never_asked(int fd)
     socklen_t len = sizeof value;
     EXPECT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len) == 0 && value == 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of steps.c that make connections, set options, pass connections on and end. */
-#ifndef PROBES_STEPS_LIFE_H
-#define PROBES_STEPS_LIFE_H
+#pragma once
 
 #include "filter.h"
 #include "steps_traffic.h"
@@ -274,5 +273,3 @@ SCENARIO("another")
     while (!staying)
         RAW(sched_yield, 0, 0, 0, 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of steps.c that write, read and wait. */
-#ifndef PROBES_STEPS_TRAFFIC_H
-#define PROBES_STEPS_TRAFFIC_H
+#pragma once
 
 #include "life.h"
 
@@ -263,5 +262,3 @@ SCENARIO("crowd")
         hears_at_once();
     }
 }
-
-#endif

@@ -3,8 +3,7 @@
  * stream of known bytes in each direction. A writer at an end holds its lock for writing, a reader
  * its lock for reading, and a thread that changes its descriptors both. Locks are only tried, never
  * waited for, so their order does not matter. */
-#ifndef PROBES_STRESS_H
-#define PROBES_STRESS_H
+#pragma once
 
 #include "raw.h"
 
@@ -92,5 +91,3 @@ static void raw_sleep(long ns)
     while (RAW(nanosleep, &left, &left, 0, 0) == -EINTR)
         ;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The actions of stress.c on descriptors: open, duplicate, replace, pass on, give to a child,
  * close. The caller holds the locks that stress.h requires. */
-#ifndef PROBES_STRESS_LIFE_H
-#define PROBES_STRESS_LIFE_H
+#pragma once
 
 #include "stress_traffic.h"
 
@@ -255,5 +254,3 @@ static void set_options(struct worker *w, struct end *end)
                     : fcntl(fd, F_SETFL, end->nonblock ? O_NONBLOCK : 0) != 0)
         WRONG("FIONBIO: errno %d", errno);
 }
-
-#endif

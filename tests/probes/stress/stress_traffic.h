@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes and reads of stress.c: the next bytes of a stream, by any call. */
-#ifndef PROBES_STRESS_TRAFFIC_H
-#define PROBES_STRESS_TRAFFIC_H
+#pragma once
 
 #include "stress.h"
 
@@ -183,5 +182,3 @@ static void read_to_end(struct worker *w, struct end *end, const struct end *fro
         WRONG("a stream of %llu bytes ends after %llu",
               (unsigned long long)atomic_load(&from->sent), (unsigned long long)end->got);
 }
-
-#endif

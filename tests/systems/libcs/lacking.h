@@ -2,8 +2,7 @@
 /* Included before the probes when they are built for an older or another C library: defines the
  * names that it lacks. These calls fail, as in a program that was configured at build time.
  * libc_lacks.c tests nagleshim's results for them. */
-#ifndef LIBCS_LACKING_H
-#define LIBCS_LACKING_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -99,6 +98,4 @@ static inline int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mute
 {
     return clock == CLOCK_REALTIME ? pthread_cond_timedwait(condition, mutex, until) : ENOSYS;
 }
-#endif
-
 #endif
