@@ -2,8 +2,8 @@
 /* Connections of a probe with itself, for probes that do not test how connections are made. */
 #pragma once
 
-#include "system.h"
 #include "../../examples/common.h"
+#include "system.h"
 
 /* Makes a listener on a free port, and sets *address. */
 static inline int loopback_listener(struct sockaddr_in *address)

@@ -54,24 +54,17 @@ mixes() {
 
 # What a program prints of its bursts. It is linked with liburing, and uses it for files at most.
 @test "a program with liburing that uses its connection by libc's calls joins long bursts like any other" {
-    gcc -o "$T/stream" -x c - -luring -pthread <<'END'
-#include <arpa/inet.h>
+    gcc -w -Itests/probes -o "$T/stream" -x c - -luring -pthread <<'END'
+#include "loopback.h"
 #include <liburing.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
 int main(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
+    struct sockaddr_in address;
     struct io_uring ring;
     char data[4096];
-    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (io_uring_queue_init(4, &ring, 0) || listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
-        connect(fd, (struct sockaddr *)&address, len))
+    if (io_uring_queue_init(4, &ring, 0))
         return 1;
-    int peer = accept(listener, NULL, NULL);
+    int listener = loopback_listener(&address), fd = loopback_connect(&address), peer = accept(listener, NULL, NULL);
     for (int burst = 0; burst < 4; burst++) {
         for (int i = 0; i < 20; i++)
             if (write(fd, data, 10) != 10)
@@ -101,12 +94,8 @@ END
     local how
     # A socket of such a process has TCP_NODELAY from socket() on, as the kernel tells.
     cat >"$T/host.c" <<'END'
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <sys/socket.h>
 #include "raw.h"
+#include <netinet/tcp.h>
 int main(int argc, char **argv)
 {
     int nodelay = -1, fd;

@@ -376,19 +376,16 @@ login() {
 @test "a program's own functions called access, open, readlink, getenv or clock_gettime are not called" {
     local name policy
     cat >"$T/owner.c" <<'END'
-#include <arpa/inet.h>
-#include <stdio.h>
-#include <sys/socket.h>
+#include "loopback.h"
 #define NAMED_(name) static int calls; long own_##name(long *object) __asm__(#name); long own_##name(long *object) { calls++; return *object; }
 #define NAMED(name) NAMED_(name)
 NAMED(NAME)
 int main(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
-        connect(fd, (struct sockaddr *)&address, len) || send(fd, "head", 4, 0) != 4 || send(fd, "body", 4, 0) != 4)
+    struct sockaddr_in address;
+    loopback_listener(&address);
+    int fd = loopback_connect(&address);
+    if (send(fd, "head", 4, 0) != 4 || send(fd, "body", 4, 0) != 4)
         return 1;
     printf("called %d times\n", calls);
     return 0;
@@ -396,7 +393,7 @@ int main(void)
 END
     echo '{"version": 1, "rules": [{"send": "auto-cork"}]}' >"$T/owner.json"
     for name in access open readlink getenv clock_gettime; do
-        gcc -w -fno-builtin -DNAME="$name" -o "$T/owner" "$T/owner.c"
+        gcc -w -fno-builtin -Itests/probes -DNAME="$name" -o "$T/owner" "$T/owner.c"
         nm -D "$T/owner" | grep -q " T $name\$" # the linker exports it, because libc has the name, too
         for policy in NAGLESHIM_POLICY= NAGLESHIM_POLICY="$T/owner.json" NAGLESHIM_POLICY_DIR="$T"; do
             echo "$name $policy"

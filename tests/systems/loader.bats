@@ -10,11 +10,8 @@ setup() {
     ns_setup
     mkdir "$T/plugins"
     cat >"$T/plugin.c" <<'END'
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "raw.h"
+#include <netinet/tcp.h>
 int has_nodelay_after_two_writes(int fd)
 {
     int value = -1;
@@ -35,26 +32,21 @@ END
     echo 'extern int shared_by_plugins; int other(void) { return shared_by_plugins; }' |
         gcc -shared -fPIC -o "$T/plugins/other.so" -x c -
     cat >"$T/host.c" <<'END'
-#include <arpa/inet.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
+#include "loopback.h"
 int main(int argc, char **argv)
 {
-    int mode = RTLD_LAZY, listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
+    int mode = RTLD_LAZY;
+    struct sockaddr_in address;
     for (int i = 1; i < argc; i++)
         mode |= !strcmp(argv[i], "deep") ? RTLD_DEEPBIND : !strcmp(argv[i], "global") ? RTLD_GLOBAL : 0;
     /* The loader finds the plugin by DT_RUNPATH of this program. */
     void *plugin = dlopen("plugin.so", mode);
-    if (!plugin || listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
-        connect(fd, (struct sockaddr *)&address, len))
-        return fprintf(stderr, "%s\n", plugin ? "no connection" : dlerror()), 1;
+    if (!plugin)
+        return fprintf(stderr, "%s\n", dlerror()), 1;
+    loopback_listener(&address);
     int (*asks)(int);
     *(void **)&asks = dlsym(plugin, "has_nodelay_after_two_writes");
-    printf("nodelay %d ", asks(fd));
+    printf("nodelay %d ", asks(loopback_connect(&address)));
     void *other = dlopen("other.so", RTLD_NOW);
     printf("global %d ", other != NULL);
     printf("loaded %d\n", dlopen("plugin.so", RTLD_LAZY | RTLD_NOLOAD) == plugin &&
@@ -66,7 +58,7 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-    gcc -o "$T/host" "$T/host.c" -ldl -Wl,--enable-new-dtags -Wl,-rpath,"$T/plugins"
+    gcc -w -D_GNU_SOURCE -Itests/probes -o "$T/host" "$T/host.c" -ldl -Wl,--enable-new-dtags -Wl,-rpath,"$T/plugins"
 }
 
 # plugin [OPTION]...: builds the plugin with these options.
@@ -180,9 +172,7 @@ int mprotect(void *at, unsigned long size, int how) { errno = EACCES; return -1;
 @test "opening 300 plugins with RTLD_DEEPBIND takes about as long as with libc alone" {
     local i
     cat >"$T/opens.c" <<'END'
-#include <dlfcn.h>
-#include <stdio.h>
-#include <time.h>
+#include "system.h"
 int main(int argc, char **argv)
 {
     struct timespec a, b;
@@ -195,7 +185,7 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-    gcc -D_GNU_SOURCE -o "$T/opens" "$T/opens.c" -ldl
+    gcc -D_GNU_SOURCE -Itests/probes -o "$T/opens" "$T/opens.c" -ldl
     # The plugins refer to every intercepted function.
     gcc -E -P -x c -D'NS_CALL(result, name, parameters, failure)=extern char name[]; char *my_##name(void) { return name; }' \
         shim/base/calls.def | gcc -w -fno-builtin -shared -fPIC -o "$T/every.so" -x c -
@@ -212,12 +202,8 @@ END
 
 @test "fdopen on a connection and dlopen change no memory of the program or of a library" {
     cat >"$T/sums.c" <<'END'
-#include <arpa/inet.h>
-#include <dlfcn.h>
+#include "loopback.h"
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 static char *(*volatile pointers[])(char *, int, FILE *) = {fgets, fgets, fgets};
 static unsigned long sum;
 static void add(const unsigned char *from, size_t size)
@@ -253,12 +239,9 @@ static void maps(char *text, size_t size)
 int main(int argc, char **argv)
 {
     static char before[65536], after[65536];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (listen(listener, 1) || getsockname(listener, (struct sockaddr *)&address, &len) ||
-        connect(fd, (struct sockaddr *)&address, len))
-        return 1;
+    struct sockaddr_in address;
+    loopback_listener(&address);
+    int fd = loopback_connect(&address);
     maps(before, sizeof before);
     unsigned long old = all();
     if (!fdopen(fd, "r+") || !dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND))
@@ -268,7 +251,7 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-    gcc -w -D_GNU_SOURCE -Wl,-z,now -o "$T/sums" "$T/sums.c" -ldl
+    gcc -w -D_GNU_SOURCE -Itests/probes -Wl,-z,now -o "$T/sums" "$T/sums.c" -ldl
     LD_PRELOAD=$LIBRARY run "$T/sums" "$T/plugins/plugin.so"
     [[ $output == 'sum same maps same' ]] || {
         echo "$output"

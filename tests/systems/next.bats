@@ -103,9 +103,7 @@ END
 
 @test "a program that loads the library itself can still write" {
     cat >"$T/opens.c" <<'END'
-#include <dlfcn.h>
-#include <stdio.h>
-#include <sys/types.h>
+#include "system.h"
 int main(int argc, char **argv)
 {
     void *shim = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
@@ -113,7 +111,7 @@ int main(int argc, char **argv)
     return put == NULL || put(1, "text\n", 5) != 5;
 }
 END
-    gcc -o "$T/opens" "$T/opens.c" -ldl
+    gcc -D_GNU_SOURCE -Itests/probes -o "$T/opens" "$T/opens.c" -ldl
     run "$T/opens" "$LIBRARY"
     [[ $status -eq 0 && $output == text ]]
 }
