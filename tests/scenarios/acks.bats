@@ -4,6 +4,7 @@
 # delayed ACK takes 8 to 16 ms) and the segments of both ends for each round. The ends act as words of probes/turns.py say.
 
 load ../helpers/common
+load ../helpers/matrix
 
 setup() {
     ns_setup
@@ -14,12 +15,10 @@ setup() {
 # run_pattern SERVER CLIENT ROUNDS [VARIABLE=VALUE]...: sets stalls, median (us) and both (segments of both ends for each
 # round). Both ends are on one CPU if the array pin says so, since segments depend on which end runs first.
 run_pattern() {
-    # shellcheck disable=SC2086 # words
-    ns_start server "${pin[@]}" "$python" tests/probes/turns.py server 0 "$3" 1 $1
-    ns_port server
-    # shellcheck disable=SC2086 # words
-    timeout 60 "${pin[@]}" env "${@:4}" "$python" tests/probes/turns.py client 127.0.0.1 "$port" "$3" 1 $2 >"$T/client.out" 3>&-
-    ns_join server
+    local delayed on_server=() on_client=("${@:4}") server client
+    read -ra server <<<"${pin[*]} $python tests/probes/turns.py server 0 $3 1 $1"
+    read -ra client <<<"${pin[*]} $python tests/probes/turns.py client 127.0.0.1 PORT $3 1 $2"
+    run_both
     stalls=$(field stalls "$T/client.out") median=$(field median_us "$T/client.out") both=$(field both "$T/client.out")
 }
 
@@ -37,15 +36,13 @@ cured() {
     return 1
 }
 
-# as_few_segments SERVER CLIENT ROUNDS [FACTOR]: the program sends as few segments as without the library, whose line at the
-# end shows that it has found the socket.
+# as_few_segments SERVER CLIENT ROUNDS [FACTOR]: the program sends as few segments as without the library.
 as_few_segments() {
     local pin=(taskset -c 0) stalls median both attempt without
     for attempt in 1 2 3 4 5; do
         run_pattern "$1" "$2" "$3"
         without=$both
-        run_pattern "$1" "$2" "$3" LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/library.log"
-        grep -qE '\bsockets [1-9]' "$T/library.log"
+        run_pattern "$1" "$2" "$3" LD_PRELOAD="$LIBRARY"
         ! holds "$both <= ${4:-1.05} * $without" || return 0
         echo "attempt $attempt: $both segments a round, $without without the library"
     done
