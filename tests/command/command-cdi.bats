@@ -1,9 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim cdi` prints a specification that gives the library to a container that asks for it, with paths that exist.
-# shellcheck disable=SC2154 # bats sets $output and $stderr
-# shellcheck disable=SC2030,SC2031 # each test is a subshell
-# shellcheck disable=SC2016 # for the inner shell
 # Runs `nagleshim cdi`, and podman, if it is installed, with the printed specification.
 
 load ../helpers/doctor

@@ -1,9 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The shells' completions offer exactly the verbs, options and words that the command has.
-# shellcheck disable=SC2016 # what stands in single quotes is for other shells
-# shellcheck disable=SC2034 # bash's completion reads COMP_WORDS
-# shellcheck disable=SC2154 # bats sets $output
 # The completions of bash, zsh and fish are compared with the command's help texts, which do not come from the same
 # generator.
 

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: check and explain search a list of policy directories as the library does.
-# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
 load ../helpers/doctor

@@ -1,8 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --all` shows for every process whether the library works in it, and why not.
-# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
-# shellcheck disable=SC2016 # for the inner shell
 # `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
 
 load ../helpers/doctor

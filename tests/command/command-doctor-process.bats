@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --pid` shows what the library does in a running process, or that this is unknown.
-# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # `nagleshim doctor --pid` of processes in which the library works, and of processes that cannot be judged.
 
 load ../helpers/doctor
@@ -53,7 +51,6 @@ setup() {
     expect_works p
     expect_part output "warning: $T/policies/default.json was changed after the process had read it: restart the process to use the new version"
     # A process that execs long after its fork has read the policy at the exec.
-    # shellcheck disable=SC2016 # for the inner shell
     ns_start q bash -c 'until [[ -e $1/go ]]; do sleep 0.01; done; LD_PRELOAD=$2 exec "$3" pause' bash \
         "$T" "$LIBRARY" "$PROBES/doctor_patient"
     ns_wait_for "/proc/${NS_PID[q]}/comm" bash
@@ -92,7 +89,6 @@ setup() {
 }
 
 @test "doctor finds the library in a forked child, and not in one that was started without it" {
-    # shellcheck disable=SC2016 # for the inner shell
     ns_start p env LD_PRELOAD="$LIBRARY" bash -c 'while :; do read -rt 9; done < <(:) & echo "forked $!"
         exec 9< <(exec env -u LD_PRELOAD sleep 1000 </dev/null >/dev/null 2>&1 & echo $!); read -r other <&9
         echo "started $other"; wait'

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --pid` gives the one reason why the library does not work in a process.
-# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same process without that reason.
 
 load ../helpers/doctor
@@ -31,7 +29,6 @@ setup() {
     expect_fails p "the library is disabled: it installed a seccomp filter"
     expect_part output "seccomp: a filter is active"
     # A filter that was there before the start is not the program's own.
-    # shellcheck disable=SC2016 # for the inner shell
     ns_start q python3 -c 'import ctypes, os, struct, sys
 libc = ctypes.CDLL(None)
 allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor PROGRAM` shows whether the library can be preloaded into a program, and why not.
-# shellcheck disable=SC2154 # bats sets $output and $lines, helpers/common.bash the rest
 # Each reason has its control: the same program without that reason.
 
 load ../helpers/doctor
@@ -247,7 +245,6 @@ CASES
     mkdir "$T/etc"
     cp -a /etc/. "$T/etc" 2>/dev/null || true
     echo "$LIBRARY" >"$T/etc/ld.so.preload"
-    # shellcheck disable=SC2016 # for the inner shell
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "$2" doctor "$3"' - "$T/etc" "$NS" "$T/ordinary"
     expect 0 output has "library: $LIBRARY, from /etc/ld.so.preload"
     expect_verdict "the library reaches this program"

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim explain` shows which policy and rule a socket gets, why not another one, and what the rule does.
 

@@ -1,9 +1,6 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim run` warns of mistakes in the environment before it starts a program, and starts none with a broken library.
 # shellcheck disable=SC2086 # $verb is several words
-# shellcheck disable=SC2016 # what stands in single quotes is for other shells
-# shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
 load ../helpers/command
 

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host` changes everything that was asked for or nothing, also if it gets a signal or a system call fails.
-# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 
 load ../helpers/system
 

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host enable --unit` adds the library to a service's LD_PRELOAD, as systemctl shows it, and refuses units where it would have no effect.
-# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
 # Most tests run on a small system in a directory: an image, or a system with a stub of systemctl.
 
 load ../helpers/system

@@ -1,8 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host` enables the library for services or for a whole system, refuses what would break it, and undoes it.
-# shellcheck disable=SC2154 # bats sets $output, $stderr and $lines
-# shellcheck disable=SC2016 # for the inner shell
 # Most tests run on a small system in a directory: an image, or a system with a stub of systemctl.
 
 load ../helpers/system

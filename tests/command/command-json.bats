@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With --json, a command prints one JSON object, whatever it finds and whatever goes wrong.
-# shellcheck disable=SC2154 # bats sets $output and $status
 # check, explain and doctor: the object has the members that nagleshim.1 lists, and the exit status of the text form.
 
 load ../helpers/doctor
@@ -14,7 +12,6 @@ json() {
     status=0
     "$NS" "$@" >"$T/out" 2>"$T/err" || status=$?
     output=$(cat "$T/out")
-    # shellcheck disable=SC2034 # what seen shows
     stderr=$(cat "$T/err")
     expect_status "$expected"
     python3 - "$T/out" "$expected" "$expression" "$1" "$T/err" <<'PYTHON' || {

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Manual pages, help texts, schema and code name the same options, variables, keys, modes and exit statuses.
-# shellcheck disable=SC2016 # $defs is the schema's
 # Each test also fails if a list is empty.
 
 load ../helpers/command

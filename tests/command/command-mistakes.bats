@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim check` prints every error of a policy with its place, and warns of rules that are probably wrong.
-# shellcheck disable=SC2154 # bats sets $stderr and $stderr_lines
 
 load ../helpers/command
 

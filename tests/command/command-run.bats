@@ -1,8 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim run` starts a program as it would start by itself, with library and policy in place, or says why not.
-# shellcheck disable=SC2016 # what stands in single quotes is for other shells
-# shellcheck disable=SC2154 # bats sets stderr_lines
 
 load ../helpers/command
 

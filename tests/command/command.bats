@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The command prints its version and help, and check validates policies.
-# shellcheck disable=SC2154 # bats sets stderr and stderr_lines
 # policies.table has the messages of the policy parser; here is how check prints them.
 
 load ../helpers/command
@@ -78,7 +76,6 @@ CASES
     local words
     policy p '{}'
     for words in version help "check $T/p.json" "explain -p $T/p.json --process x"; do
-        # shellcheck disable=SC2016 # for the inner shell
         run bash -c '"$0" $1 >/dev/full' "$NS" "$words"
         expect 2 output has "nagleshim: cannot write to standard output"
     done

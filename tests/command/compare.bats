@@ -1,8 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim compare` shows what the library changes, and only reports significant differences.
-# shellcheck disable=SC2016 # single quotes are for other shells
-# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load ../helpers/doctor
 

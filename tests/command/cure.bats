@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and can undo its changes.
-# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load ../helpers/doctor
 

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: nagleshim demo shows a stall and its cure on any machine.
-# shellcheck disable=SC2154 # bats sets $status, $output and $stderr
 
 bats_require_minimum_version 1.5.0
 load ../helpers/command

@@ -1,9 +1,6 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim diagnose` proves a program's stalls, counts and prices them, and its policy ends them.
 # Parts: 2
-# shellcheck disable=SC2016,SC2030,SC2031 # single quotes are for other shells; each test is a process of its own
-# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 # The programs are the unmodified examples. scenarios/seen.table has the programs that must not be called stalling.
 
 load ../helpers/doctor

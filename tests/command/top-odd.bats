@@ -1,8 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With any users, names, limits and namespaces, top works, prints what it cannot see, and does no harm to the terminal.
-# shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
-# shellcheck disable=SC2154 # bats sets $status and $output, the helpers the rest
 
 load ../helpers/common
 load ../helpers/top

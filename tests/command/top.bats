@@ -1,9 +1,6 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: top shows the stalling connections of any program in any namespace, from outside, and no others.
 # Parts: 2
-# shellcheck disable=SC2016,SC2030,SC2031 # quotes are for other shells; each test is a process of its own
-# shellcheck disable=SC2154 # bats sets $status and $output, helpers/common.bash the rest
 # The programs run without the library; for each, a control does not stall. Networks are namespaces of the tests.
 
 load ../helpers/common

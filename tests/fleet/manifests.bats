@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: The Kubernetes policy as shipped prevents no pod from starting, and a pod that it changes runs without a stall.
 # `make check-fleet` applies the manifests to a real API server, and compares the pod that runs here with the one that it returns.

@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Kubernetes' API server adds the library to all pods that ask for it, and changes nothing else.
 # The policy runs with failurePolicy Fail here, so that an error in it rejects the pod.

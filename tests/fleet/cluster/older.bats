@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: With the overlay v1beta1, the API server of Kubernetes 1.34 changes pods and warns as the current one does.
 

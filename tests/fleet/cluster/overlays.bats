@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Each overlay changes only how the library gets into a pod; so does an overlay of the user.
 

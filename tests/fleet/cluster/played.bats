@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A pod as the API server returned it runs without stalls, on either libc and with other preloaded libraries.
 # podman runs the pods, whose applications post 50 messages to a queue: 50 stall without the library, none with it.

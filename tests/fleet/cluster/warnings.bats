@@ -1,4 +1,3 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A mistake that would otherwise be silent causes a warning of one line; nothing is rejected.
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
 # A clean Debian to install packages in, and to boot. It is made once with debootstrap below .deps/fleet, and never changed.
 # The changes of each test file are in its own layer, which is removed after the file.
 
@@ -50,7 +49,6 @@ new_debian_with_packages() {
 
 # with_debian COMMAND...: runs it with the system at $LAYER/root, in its own network namespace.
 with_debian() {
-    # shellcheck disable=SC2016 # the inner shell expands them
     unshare --mount --net bash -c '
         set -e
         ip link set lo up
@@ -61,7 +59,6 @@ with_debian() {
 
 # in_debian COMMAND...: runs it there, as in a system that has not been booted.
 in_debian() {
-    # shellcheck disable=SC2016
     with_debian bash -c '
         root=$1
         shift
@@ -88,7 +85,6 @@ StandardOutput=file:/output
 StandardError=file:/output
 END
     ln -sf ../fleet-script.service "$changes/etc/systemd/system/multi-user.target.wants/"
-    # shellcheck disable=SC2016
     with_debian bash -c '
         ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
         exec timeout 120 systemd-nspawn --quiet --directory="$1" --register=no --keep-unit --private-network \

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: A Debian boots with the library in one unit, in every program, and without it again, and nothing else changes.
-# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 # Each test continues with the system that the previous test has left, as an administrator would.
 
 load ../../helpers/common
@@ -12,7 +10,6 @@ setup_file() {
     export BATS_TEST_TIMEOUT=600
     new_debian_with_packages
     install -D -t "$LAYER/changes/etc/systemd/system" tests/fleet/hosts/units/*
-    # shellcheck disable=SC2016 # the system's shell expands them
     in_debian sh -c 'dpkg -i /packages/*.deb && cp "$(ls /lib/*/libm.so.6)" /app/other.so &&
         systemctl enable exchange.service other.service' >/dev/null 2>&1
     configuration >"$BATS_FILE_TMPDIR/before"
@@ -45,7 +42,6 @@ milliseconds() {
 }
 
 @test "an enabled unit stops stalling at its next start, and keeps its own LD_PRELOAD" {
-    # shellcheck disable=SC2016
     run -0 boot_debian <<END
 nagleshim host enable --unit exchange.service other.service; echo "status \$?"
 nagleshim host enable --unit exchange.service other.service; echo "again \$?"
@@ -79,7 +75,6 @@ END
 }
 
 @test "enable --preload reaches every program, also init, and the system boots without a failed unit" {
-    # shellcheck disable=SC2016
     run -0 boot_debian <<END
 nagleshim host enable --preload; echo "status \$?"
 cat /etc/ld.so.preload

@@ -1,7 +1,5 @@
-#!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Promise: Debian's packages install, upgrade and leave a clean system as packages should, and the library is found by name.
-# shellcheck disable=SC2154 # bats sets $output, helpers/common.bash the rest
 
 load ../../helpers/common
 load ../../helpers/releases
@@ -57,7 +55,6 @@ exchange() {
 
 @test "an upgrade replaces the library under a program that runs, and enables nothing" {
     # The program continues to write with the library that it has loaded.
-    # shellcheck disable=SC2016 # the system's shell expands them
     run -0 in_debian bash -c '
         LD_PRELOAD=libnagleshim.so sleep 60 &
         dpkg -i /newer/*.deb && kill -0 "$!" && grep -c "libnagleshim.so" "/proc/$!/maps" && kill "$!"'
@@ -66,7 +63,6 @@ exchange() {
 }
 
 @test "an upgrade keeps what is enabled for every program, and no program prints an error meanwhile" {
-    # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         nagleshim host enable --preload >/dev/null 2>&1
         cp /etc/ld.so.preload /app/enabled
@@ -80,7 +76,6 @@ exchange() {
 }
 
 @test "removing the command removes every drop-in that it wrote, and its line of /etc/ld.so.preload" {
-    # shellcheck disable=SC2016
     run -0 in_debian bash -c '
         export SYSTEMD_OFFLINE=1 # then systemctl does nothing
         mkdir -p /run/systemd/system
@@ -104,7 +99,6 @@ exchange() {
 
 @test "the packages' own test passes in a system that has a compiler" {
     # The test runs on this machine's files, with a layer for changes.
-    # shellcheck disable=SC2034 # read by with_debian
     local DEBIAN=/ LAYER=$T/layer
     mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
     cp -R build/packages examples "$LAYER/changes/source"
