@@ -5,7 +5,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     FILE=$PWD/config/container/ld.so.preload
 }
 

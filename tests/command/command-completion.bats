@@ -6,7 +6,7 @@
 load ../helpers/command
 
 setup() {
-    command_setup
+    ns_setup
     DIR=$PWD/build/completions
     VERBS=$("$NS" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [[ $(wc -l <<<"$VERBS") -ge 6 ]]

@@ -5,7 +5,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     mkdir "$T/namespace" "$T/fleet"
     export NAGLESHIM_POLICY_DIR=$T/namespace:$T/fleet
 }

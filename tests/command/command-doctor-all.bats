@@ -5,7 +5,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     may_look
     export T NS LIBRARY EXAMPLES PROBES
     alone=(unshare --pid --fork --mount-proc)

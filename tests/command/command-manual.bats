@@ -5,7 +5,7 @@
 load ../helpers/command
 
 setup() {
-    command_setup
+    ns_setup
     MAN1=config/man/nagleshim.1
     MAN5=config/man/nagleshim-policy.5
 }

@@ -4,7 +4,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     ns_python
 }
 

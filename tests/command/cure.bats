@@ -4,7 +4,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
     ns_python
     export RUNTIME_DIRECTORY=$T/state

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: nagleshim demo shows a stall and its cure on any machine.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/command
-
-setup() {
-    command_setup
-}
 
 @test "demo prints a proven stall, and the client's time with the library" {
     run --separate-stderr "$NS" demo

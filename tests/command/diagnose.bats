@@ -6,7 +6,7 @@
 load ../helpers/doctor
 
 setup() {
-    doctor_setup
+    ns_setup
     ns_python jsonschema
     ns_prompt
 }

@@ -1,24 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Shared by the tests of the nagleshim command: a clean environment, input files, and assertions that print the actual
-# output. Must not start a process that outlives a test.
+# Shared by the tests of the nagleshim command: input files, and assertions that print the actual output. Must not start a
+# process that outlives a test.
 
 load "${BASH_SOURCE[0]%/*}/common"
-
-command_setup() {
-    NS=$PWD/build/nagleshim
-    LIBRARY=$(realpath build)/libnagleshim.so
-    OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
-    T=$BATS_TEST_TMPDIR
-    unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
-    # The policies of this machine must not affect the tests.
-    export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
-    umask 022 # check warns about files that others may write to
-    mkdir "$NAGLESHIM_POLICY_DIR"
-}
-
-setup() {
-    command_setup
-}
 
 # Skips the test.
 cannot_here() {

@@ -24,9 +24,11 @@ ns_setup() {
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=()
+    NS=$PWD/build/nagleshim
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # The policies of this machine must not affect the tests.
-    export NAGLESHIM_POLICY_DIR=$T/no-policies LC_ALL=C
+    export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
+    umask 022 # the command warns about files that others may write to
     mkdir -p "$NAGLESHIM_POLICY_DIR"
 }
 

@@ -3,19 +3,6 @@
 
 load "${BASH_SOURCE[0]%/*}/command"
 
-doctor_setup() {
-    command_setup
-    LIBRARY=${NS_LIBRARY:-$LIBRARY}
-    PROBES=$PWD/build/probes
-    EXAMPLES=$PWD/build/examples
-    NS_STARTED=()
-    declare -gA NS_PID=()
-}
-
-setup() {
-    doctor_setup
-}
-
 doctor() {
     run --separate-stderr "$NS" doctor "$@"
 }

@@ -3,7 +3,7 @@
 load "${BASH_SOURCE[0]%/*}/doctor"
 
 system_setup() {
-    doctor_setup
+    ns_setup
     as_root=()
     [[ $EUID -eq 0 ]] || as_root=(unshare --map-root-user)
     "${as_root[@]}" chroot / true 2>/dev/null || cannot_here "no chroot"

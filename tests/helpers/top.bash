@@ -4,7 +4,6 @@
 setup() {
     ns_setup
     ns_prompt
-    NS=$PWD/build/nagleshim
     unshare -n true 2>/dev/null || ns_skip "no network namespace"
     AS=()
     NET=(unshare -n)

@@ -13,8 +13,7 @@ ALONE='{"version": 1, "rules": [{"send": "app", "ack": "app"}]}'
 
 setup() {
     ns_setup
-    POLICIES=$T/policies
-    mkdir "$POLICIES"
+    POLICIES=$NAGLESHIM_POLICY_DIR
 }
 
 # shimmed COMMAND...: with the library.

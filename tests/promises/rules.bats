@@ -3,10 +3,6 @@
 
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
 # calls PRELOAD: the writes and reads that a program makes on its connections, as the kernel gets them.
 calls() {
     cat >"$T/calls.py" <<'END'

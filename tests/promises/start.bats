@@ -4,10 +4,6 @@
 
 load ../helpers/common
 
-setup() {
-    ns_setup
-}
-
 # The system calls that the library adds to the start of a program which inherits a file on descriptor 5. Without the one
 # that the clock needs on some machines.
 added() {

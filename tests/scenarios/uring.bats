@@ -3,7 +3,6 @@
 # The library sees that liburing is loaded, or that a ring is made by syscall(), and no request. The peer is a program without
 # the library that also writes in two pieces.
 
-bats_require_minimum_version 1.5.0
 load ../helpers/common
 load ../helpers/matrix
 load ../helpers/rounds

@@ -11,7 +11,7 @@ setup_file() {
 }
 
 setup() {
-    command_setup
+    ns_setup
     IMAGE=$BATS_FILE_TMPDIR/image
     BLOBS=$BATS_FILE_TMPDIR/oci/blobs/sha256
 }

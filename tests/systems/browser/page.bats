@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: In a browser, the page of diagnose fits phones and screens, and every number in it is in the JSON.
 
-bats_require_minimum_version 1.5.0
 load ../../helpers/common
 
 # browse WIDTH SCRIPT: the page's title after the script has run in it. A window of headless Chromium has at least 500 pixels, so
