@@ -63,16 +63,24 @@ static struct ns_verdict receives(void)
                                .receiving_ns = 440ull * MS};
 }
 
-static void add(struct ns_row_process *whose, enum ns_role role, const struct ns_verdict *verdict)
+static void add(struct ns_row_process *whose, enum ns_role role, struct ns_verdict verdict)
 {
     struct ns_row connection = {
         .process = whose,
         .role = role,
         .local = role == NS_ROLE_SERVER ? at(2, 7000) : at(1, 40000),
         .remote = role == NS_ROLE_SERVER ? at(1, 40000) : at(2, 7000),
-        .verdict = *verdict,
+        .verdict = verdict,
     };
     ns_diagnosis_add(&diagnosis, &connection);
+}
+
+/* A diagnosis of one connection of one process. */
+static void diagnose(const char *exe, enum ns_role role, struct ns_verdict verdict)
+{
+    begin();
+    add(process(7, exe, ""), role, verdict);
+    ns_diagnosis_finish(&diagnosis);
 }
 
 static bool says(const char *text, const char *part)
@@ -109,12 +117,10 @@ static char *next_command(void)
 CHECK(check_stall)
 {
     begin();
-    struct ns_verdict verdict = stalls();
-    const struct ns_row *row;
-    add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, &verdict);
-    add(diagnosis.processes[0], NS_ROLE_CLIENT, &verdict);
+    add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, stalls());
+    add(diagnosis.processes[0], NS_ROLE_CLIENT, stalls());
     ns_diagnosis_finish(&diagnosis);
-    row = &diagnosis.rows[0];
+    const struct ns_row *row = &diagnosis.rows[0];
     OK(diagnosis.n_rows == 1 && row->connections == 2 && row->verdict.stalls == 20,
        "connections of one process to one service are one row");
     OK(row->conclusion.stalls && row->conclusion.holds && row->conclusion.certain &&
@@ -141,8 +147,7 @@ CHECK(check_stall)
 CHECK(check_unreachable)
 {
     begin();
-    struct ns_verdict verdict = stalls();
-    add(process(7, "go", "it is a Go program"), NS_ROLE_CLIENT, &verdict);
+    add(process(7, "go", "it is a Go program"), NS_ROLE_CLIENT, stalls());
     ns_diagnosis_finish(&diagnosis);
     const char *policy = policy_of();
     OK(says(policy, "\"match\":{\"role\":\"server\",\"local\":[\"7000\"]}"),
@@ -165,12 +170,12 @@ CHECK(check_reused_pid)
 CHECK(check_figures)
 {
     begin();
-    struct ns_verdict held = stalls(), waits = receives();
+    struct ns_verdict waits = receives();
     waits.requests = 40;
     waits.receiving = 38;
     waits.receiving_ns = 1678ull * MS;
-    add(process(8, "server", ""), NS_ROLE_SERVER, &held);
-    add(process(7, "client", ""), NS_ROLE_CLIENT, &waits);
+    add(process(8, "server", ""), NS_ROLE_SERVER, stalls());
+    add(process(7, "client", ""), NS_ROLE_CLIENT, waits);
     diagnosis.rows[1].source = NS_SOURCE_INSIDE;
     ns_diagnosis_finish(&diagnosis);
     const struct ns_row *holder = &diagnosis.rows[0], *row = &diagnosis.rows[1];
@@ -185,8 +190,8 @@ CHECK(check_figures)
            says(ns_diagnosis_cure(holder, 1), "in client: "),
        "a cure names its process");
     begin();
-    add(process(8, "x", ""), NS_ROLE_SERVER, &held);
-    add(process(7, "x", ""), NS_ROLE_CLIENT, &waits);
+    add(process(8, "x", ""), NS_ROLE_SERVER, stalls());
+    add(process(7, "x", ""), NS_ROLE_CLIENT, waits);
     ns_diagnosis_finish(&diagnosis);
     OK(says(ns_diagnosis_headline(&diagnosis), "it stalls: at least 10 requests") &&
            says(ns_diagnosis_headline(&diagnosis), "; at least 440 ms were lost"),
@@ -196,13 +201,11 @@ CHECK(check_figures)
 
 CHECK(check_mixed)
 {
-    begin();
     struct ns_verdict mixed = stalls();
     mixed.maybe = 20;
     mixed.most_ns += 20 * 45ull * MS;
     mixed.answered_ns = 20 * 100ull * MS;
-    add(process(7, "x", ""), NS_ROLE_CLIENT, &mixed);
-    ns_diagnosis_finish(&diagnosis);
+    diagnose("x", NS_ROLE_CLIENT, mixed);
     OK(says(ns_diagnosis_mixed(diagnosis.rows),
             "20 requests took 145 ms each: up to 45 ms held, the rest the peer"),
        "requests that were held and then took longer have their own sentence");
@@ -212,9 +215,8 @@ CHECK(check_mixed)
 CHECK(check_advice)
 {
     begin();
-    struct ns_verdict held = stalls(),
-                      open = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_PEER, .gaps = 5};
-    add(process(7, "x", ""), NS_ROLE_CLIENT, &held);
+    struct ns_verdict open = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_PEER, .gaps = 5};
+    add(process(7, "x", ""), NS_ROLE_CLIENT, stalls());
     diagnosis.processes[0]->has_shim = true;
     ns_diagnosis_finish(&diagnosis);
     OK(says(ns_diagnosis_cure(diagnosis.rows, 0), "the library is loaded there already") &&
@@ -222,7 +224,7 @@ CHECK(check_advice)
        "what is in force already is not proposed");
     for (uint16_t here = 0; here < 2; here++) {
         begin();
-        add(process(7, "x", ""), NS_ROLE_CLIENT, &open);
+        add(process(7, "x", ""), NS_ROLE_CLIENT, open);
         if (here)
             diagnosis.rows[0].remote = at(1, 7000);
         ns_diagnosis_finish(&diagnosis);
@@ -237,9 +239,8 @@ CHECK(check_advice)
 CHECK(check_both_ends)
 {
     begin();
-    struct ns_verdict held = stalls(), waits = receives();
-    add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
-    add(process(7, "client", ""), NS_ROLE_CLIENT, &held);
+    add(process(8, "server", ""), NS_ROLE_SERVER, receives());
+    add(process(7, "client", ""), NS_ROLE_CLIENT, stalls());
     ns_diagnosis_finish(&diagnosis);
     OK(diagnosis.rows[0].verdict.grade == NS_GRADE_PROVEN &&
            diagnosis.rows[0].other == &diagnosis.rows[1] && diagnosis.rows[1].is_repeated,
@@ -252,10 +253,7 @@ CHECK(check_both_ends)
 
 CHECK(check_receiving)
 {
-    begin();
-    struct ns_verdict verdict = receives();
-    add(process(8, "server", ""), NS_ROLE_SERVER, &verdict);
-    ns_diagnosis_finish(&diagnosis);
+    diagnose("server", NS_ROLE_SERVER, receives());
     const char *text = ns_diagnosis_headline(&diagnosis);
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
        "a likely stall is reported as possible");
@@ -267,26 +265,24 @@ CHECK(check_receiving)
 
 /* The grade of a server that its delayed ACK seems to slow down, whose client was seen like this.
  */
-static enum ns_grade server_of(const struct ns_verdict *client)
+static enum ns_grade server_of(struct ns_verdict client)
 {
     begin();
-    struct ns_verdict waits = receives();
-    add(process(8, "server", ""), NS_ROLE_SERVER, &waits);
+    add(process(8, "server", ""), NS_ROLE_SERVER, receives());
     add(process(9, "client", ""), NS_ROLE_CLIENT, client);
     diagnosis.rows[1].source = NS_SOURCE_INSIDE;
     ns_diagnosis_finish(&diagnosis);
-    enum ns_grade grade = diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
-    return grade;
+    return diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
 }
 
 CHECK(check_peer)
 {
-    struct ns_verdict holds = stalls(), nothing = {.grade = NS_GRADE_NONE, .requests = 10},
+    struct ns_verdict nothing = {.grade = NS_GRADE_NONE, .requests = 10},
                       late = {.grade = NS_GRADE_LATE, .late = 10},
                       unknown = {.grade = NS_GRADE_CANNOT_TELL};
-    OK(server_of(&holds) == NS_GRADE_LIKELY && server_of(&unknown) == NS_GRADE_LIKELY,
+    OK(server_of(stalls()) == NS_GRADE_LIKELY && server_of(unknown) == NS_GRADE_LIKELY,
        "a peer that may hold bytes may wait for this end's ACK");
-    OK(server_of(&nothing) == NS_GRADE_NONE && server_of(&late) == NS_GRADE_NONE,
+    OK(server_of(nothing) == NS_GRADE_NONE && server_of(late) == NS_GRADE_NONE,
        "a peer whose holds do not matter does not wait for it");
 }
 
@@ -322,8 +318,8 @@ CHECK(check_experiments)
         unsigned n_cured = 0;
         bool as_expected = true;
         whose->trial = (struct ns_trial){cases[i].what, 10, 10, cases[i].done_ms, 44, cases[i].p};
-        add(whose, NS_ROLE_CLIENT, &holds);
-        add(whose, NS_ROLE_SERVER, cases[i].other);
+        add(whose, NS_ROLE_CLIENT, stalls());
+        add(whose, NS_ROLE_SERVER, *cases[i].other);
         ns_diagnosis_finish(&diagnosis);
         for (size_t j = 0; j < 2; j++) {
             const struct ns_row *row = &diagnosis.rows[j];
@@ -379,11 +375,9 @@ CHECK(check_no_stall)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        begin();
-        add(process(1, "x", ""), NS_ROLE_CLIENT, &cases[i].verdict);
-        ns_diagnosis_finish(&diagnosis);
-        const char *text = ns_diagnosis_headline(&diagnosis);
-        OK(says(text, cases[i].says), "another delay is named (%zu)", i + 1);
+        diagnose("x", NS_ROLE_CLIENT, cases[i].verdict);
+        OK(says(ns_diagnosis_headline(&diagnosis), cases[i].says), "another delay is named (%zu)",
+           i + 1);
         OK(next_command() == NULL && *policy_of() == '\0' &&
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "another delay has no price, no policy and no next command (%zu)", i + 1);
@@ -397,10 +391,7 @@ CHECK(check_words)
                               .command = "./nagleshim",
                               .program = program,
                               .policy_file = "my policy.json"};
-    begin();
-    struct ns_verdict verdict = stalls();
-    add(process(7, "p", ""), NS_ROLE_CLIENT, &verdict);
-    ns_diagnosis_finish(&diagnosis);
+    diagnose("p", NS_ROLE_CLIENT, stalls());
     ns_report_advise(&words);
     OK(words.next &&
            strcmp(words.next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
@@ -413,9 +404,8 @@ CHECK(check_words)
 CHECK(check_holds)
 {
     begin();
-    struct ns_verdict verdict = stalls(), other = {.grade = NS_GRADE_NONE};
-    add(process(1, "quiet", ""), NS_ROLE_CLIENT, &other);
-    add(process(2, "loud", ""), NS_ROLE_CLIENT, &verdict);
+    add(process(1, "quiet", ""), NS_ROLE_CLIENT, (struct ns_verdict){.grade = NS_GRADE_NONE});
+    add(process(2, "loud", ""), NS_ROLE_CLIENT, stalls());
     for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 5; i++)
         ns_diagnosis_add_hold(&diagnosis, 1, &(struct ns_hold){.begin = 10000 - i, .end = 20000});
     ns_diagnosis_finish(&diagnosis);

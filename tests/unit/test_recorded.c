@@ -48,14 +48,17 @@ static const char *the_record(void)
     return path;
 }
 
-/* Reads all records of the directory. The caller releases the diagnosis. */
-static struct ns_diagnosis read_all(size_t *n_broken)
+static struct ns_diagnosis all; /* of what was read last */
+static size_t n_broken;
+
+/* Reads all records of the directory. */
+static void read_all(void)
 {
-    struct ns_diagnosis diagnosis = {0};
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
-    OK(ns_recorded_read(fd, &diagnosis, n_broken) >= 0, "the directory is read");
+    ns_diagnosis_release(&all);
+    all = (struct ns_diagnosis){0};
+    OK(ns_recorded_read(fd, &all, &n_broken) >= 0, "the directory is read");
     close(fd);
-    return diagnosis;
 }
 
 CHECK(check_slots)
@@ -71,14 +74,12 @@ CHECK(check_slots)
        "a connection with another role gets its own slot");
     OK(add_client() == first,
        "a new connection to the same service reuses the slot of one that ended");
-    size_t n_broken;
-    struct ns_diagnosis all = read_all(&n_broken);
+    read_all();
     OK(all.n_rows == 2 && all.rows[0].connections == 3 && all.rows[1].connections == 1,
        "three connections of the client are one row, and the server's is another");
     OK(all.n_processes == 1 && all.processes[0]->pid == getpid() &&
            strcmp(all.processes[0]->name, "test_recorded") == 0,
        "they belong to this process");
-    ns_diagnosis_release(&all);
 }
 
 /* A connection that seems to be open: its slot is not reused. */
@@ -102,13 +103,11 @@ CHECK(check_overflow)
     }
     for (int i = 0; i < NS_RECORD_SLOTS; i++)
         given += add_live() != NULL;
-    size_t n_broken;
-    struct ns_diagnosis all = read_all(&n_broken);
+    read_all();
     OK(all.looks == NS_RECORD_EVENTS && all.missed == 10,
        "samples without room are counted: %" PRIu64, all.missed);
     OK(all.forgotten == 3 && given == NS_RECORD_SLOTS,
        "connections without room are counted: %" PRIu64 " of %u", all.forgotten, given);
-    ns_diagnosis_release(&all);
 }
 
 /* Is the changed record reported as broken, or read without harm? */
@@ -119,11 +118,9 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     OK(pread(fd, &was, sizeof was, (off_t)at) == sizeof was &&
            pwrite(fd, &value, sizeof value, (off_t)at) == sizeof value,
        "%s", what);
-    size_t n_broken;
-    struct ns_diagnosis all = read_all(&n_broken);
+    read_all();
     OK(n_broken == refused && all.n_processes == !refused, "it is %s",
        refused ? "refused" : "read");
-    ns_diagnosis_release(&all);
     OK(pwrite(fd, &was, sizeof was, (off_t)at) == sizeof was, "and it is restored");
     close(fd);
 }
@@ -150,10 +147,8 @@ CHECK(check_hostile)
           UINT32_MAX, false, "a sample from the future");
     for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
         OK(truncate(the_record(), (off_t)size) == 0, "a record cut to %zu bytes", size);
-        size_t n_broken;
-        struct ns_diagnosis all = read_all(&n_broken);
+        read_all();
         OK(n_broken == (size < sizeof head), "is read to its end");
-        ns_diagnosis_release(&all);
     }
 }
 
@@ -167,11 +162,9 @@ CHECK(check_strangers)
     OK(symlink("/etc/passwd", name) == 0, "a link");
     snprintf(name, sizeof name, "%s/1-3.record", directory);
     OK(mkdir(name, 0700) == 0, "and a directory");
-    size_t n_broken;
-    struct ns_diagnosis all = read_all(&n_broken);
+    read_all();
     OK(n_broken == 4 && all.n_processes == 0, "are no records: %zu", n_broken);
     OK(ns_recorded_read(-1, &all, &n_broken) == -EBADF, "a missing directory is an error");
-    ns_diagnosis_release(&all);
 }
 
 CHECK(remove_all)
