@@ -65,15 +65,6 @@ void ns_log_silence(void)
     ns_log_debugs = false;
 }
 
-/* Open a file as a descriptor above 2. */
-static int opened(const char *path, int flags)
-{
-    /* NONBLOCK: a FIFO without a reader must not stop the program. */
-    long fd = NS_SYSTEM(SYS_openat, AT_FDCWD, path,
-                        flags | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
-    return ns_system_high(fd);
-}
-
 /* May a line be written to stderr? Not if stderr is a TCP connection (inetd), or if the write would
  * wait or raise SIGPIPE. */
 static bool takes_line(void)
@@ -92,8 +83,10 @@ static bool takes_line(void)
 static int destination(void)
 {
     char now[sizeof stderr_was];
-    if (log_file[0])
-        return opened(log_file, O_CREAT);
+    if (log_file[0]) /* NONBLOCK: a FIFO without a reader must not stop the program */
+        return ns_system_high(
+            NS_SYSTEM(SYS_openat, AT_FDCWD, log_file,
+                      O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644));
     if (writes_later) { /* the program may have closed it, and opened another file */
         stderr_is(now);
         if (!now[0] || strcmp(now, stderr_was) != 0)
@@ -115,14 +108,6 @@ static bool is_full(int fd)
            S_ISREG(file.stx_mode) && file.stx_size + 2 * sizeof(struct ns_line) > most.rlim_cur;
 }
 
-void ns_line_begin(struct ns_line *line)
-{
-    line->used = 0;
-    ns_line_add(line, "nagleshim[");
-    ns_line_add_number(line, (uint64_t)getpid());
-    ns_line_add(line, "]: ");
-}
-
 void ns_line_add(struct ns_line *line, const char *text)
 {
     for (; *text && line->used < sizeof line->text - 1; text++) { /* room for the newline */
@@ -131,15 +116,42 @@ void ns_line_add(struct ns_line *line, const char *text)
     }
 }
 
-void ns_line_add_number(struct ns_line *line, uint64_t number)
+/* With this number of digits, or more. */
+static void add_digits(struct ns_line *line, const char *before, uint64_t number, unsigned least)
 {
     char digits[24];
     unsigned at = sizeof digits - 1;
     digits[at] = 0;
     do
         digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
+    while ((number /= 10) || sizeof digits - 1 - at < least);
+    ns_line_add(line, before);
     ns_line_add(line, digits + at);
+}
+
+void ns_line_add_number(struct ns_line *line, const char *before, uint64_t number)
+{
+    add_digits(line, before, number, 1);
+}
+
+void ns_line_begin(struct ns_line *line)
+{
+    struct timespec now = {0};
+    NS_REAL(clock_gettime)(CLOCK_REALTIME, &now);
+    /* In UTC, until February 2100; years begin in March. gmtime_r would take a lock of libc. */
+    uint64_t second = (uint64_t)now.tv_sec, day = second / 86400 + 671, year = (4 * day + 3) / 1461;
+    day -= 1461 * year / 4;
+    uint64_t month = (5 * day + 2) / 153;
+    line->used = 0;
+    add_digits(line, "", 1968 + year + month / 10, 4);
+    add_digits(line, "-", (month + 2) % 12 + 1, 2);
+    add_digits(line, "-", day - (153 * month + 2) / 5 + 1, 2);
+    add_digits(line, "T", second / 3600 % 24, 2);
+    add_digits(line, ":", second / 60 % 60, 2);
+    add_digits(line, ":", second % 60, 2);
+    add_digits(line, ".", (uint64_t)now.tv_nsec / 1000000, 3);
+    ns_line_add_number(line, "Z nagleshim[", (uint64_t)getpid());
+    ns_line_add(line, "]: ");
 }
 
 void ns_line_write(struct ns_line *line)
@@ -158,14 +170,11 @@ void ns_log_socket(int fd, const char *what, int other)
 {
     struct ns_line line;
     ns_line_begin(&line);
-    ns_line_add(&line, "fd ");
-    ns_line_add_number(&line, (uint64_t)fd);
+    ns_line_add_number(&line, "fd ", (uint64_t)fd);
     ns_line_add(&line, ": ");
     ns_line_add(&line, what);
-    if (other >= 0) {
-        ns_line_add(&line, " ");
-        ns_line_add_number(&line, (uint64_t)other);
-    }
+    if (other >= 0)
+        ns_line_add_number(&line, " ", (uint64_t)other);
     ns_line_write(&line);
 }
 

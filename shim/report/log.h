@@ -36,9 +36,9 @@ struct ns_line {
     char text[1024];
 };
 
-void ns_line_begin(struct ns_line *line); /* "nagleshim[PID]: " */
+void ns_line_begin(struct ns_line *line); /* "TIME nagleshim[PID]: ", in UTC */
 void ns_line_add(struct ns_line *line, const char *text);
-void ns_line_add_number(struct ns_line *line, uint64_t number);
+void ns_line_add_number(struct ns_line *line, const char *before, uint64_t number);
 void ns_line_write(struct ns_line *line);
 
 /* "fd 5: what", and "fd 5: what 4"; other: -1 for none. Call them by NS_DEBUG. */

@@ -71,7 +71,7 @@ static void add_rule(struct ns_line *line, const char *rule, uint32_t index)
     if (rule)
         ns_line_add(line, rule);
     else
-        ns_line_add_number(line, (uint64_t)index + 1);
+        ns_line_add_number(line, "", (uint64_t)index + 1);
 }
 
 static void add_policy(struct ns_line *line)
@@ -113,7 +113,7 @@ static void add_sockets(struct ns_line *line)
 {
     uint64_t ruled = SINCE_FORK(sockets), all = ruled + SINCE_FORK(left_alone);
     if (all > 0) {
-        ns_line_add_number(line, all);
+        ns_line_add_number(line, "", all);
         ns_line_add(line, all == 1 ? " TCP socket" : " TCP sockets");
         ns_line_add(line, forked ? " since the fork" : "");
     } else {
@@ -129,8 +129,7 @@ static void add_sockets(struct ns_line *line)
     for (unsigned i = 0; i < COUNTERS; i++) {
         ns_line_add(line, i ? ", " : "; counts: ");
         ns_line_add(line, counter_names[i]);
-        ns_line_add(line, " ");
-        ns_line_add_number(line, count(i));
+        ns_line_add_number(line, " ", count(i));
     }
 }
 
@@ -200,8 +199,7 @@ void ns_report_rule(int fd, const struct ns_rule *rule, bool listens)
 {
     struct ns_line line;
     ns_line_begin(&line);
-    ns_line_add(&line, "fd ");
-    ns_line_add_number(&line, (uint64_t)fd);
+    ns_line_add_number(&line, "fd ", (uint64_t)fd);
     ns_line_add(&line, ": ");
     add_rule(&line, rule->name, (uint32_t)rule->index);
     ns_line_add(&line, listens ? " takes the listener, send " : " takes it, send ");

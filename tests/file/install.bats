@@ -110,7 +110,7 @@ installed_for_real() {
     # The loader finds the library by its name.
     [[ $(<"$T/installed") == "installed; next: /usr/local/bin/nagleshim diagnose -- PROGRAM, or LD_PRELOAD=libnagleshim.so PROGRAM" ]]
     # ld.so prints on stderr what it cannot preload.
-    [[ $(<"$T/with.err") == 'nagleshim['*': report: 3 TCP sockets, '* && $(wc -l <"$T/with.err") -eq 1 ]]
+    [[ $(<"$T/with.err") == *' nagleshim['*': report: 3 TCP sockets, '* && $(wc -l <"$T/with.err") -eq 1 ]]
     [[ $(<"$T/mapped") == /usr/local/lib/libnagleshim.so ]]
     grep -q 'libnagleshim.so.*cannot be preloaded' "$T/uninstalled.err"
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The library's reading of symbol tables, compared with dlsym for every row of the call table. */
+/* The library's reading of symbol tables, compared with dlsym for every row of the call table;
+ * and the times of the log, compared with gmtime. */
 #include "base/real.h"
 #include "base/symbol.h"
+#include "report/log.h"
 #include "unit.h"
 
 static const char *const names[] = {
@@ -39,4 +41,28 @@ CHECK(test_missing)
     OK(found[1] && found[3] == dlsym(RTLD_DEFAULT, "getpid"), "others in the same list are");
     OK(errno == 77, "errno is unchanged");
     OK(((size_t(*)(const char *))found[1])("four") == 4, "an indirect function is resolved");
+}
+
+static time_t pretended;
+
+static int pretend(clockid_t clock, struct timespec *now)
+{
+    *now = (struct timespec){pretended, clock == CLOCK_REALTIME ? 7999999 : 0};
+    return 0;
+}
+
+/* Each hour and a bit until February 2100, or until 2038 where that is the last time. */
+CHECK(test_times_of_the_log)
+{
+    const int64_t end = sizeof pretended > 4 ? INT64_C(4107542400) : INT32_MAX;
+    char expected[64] = "";
+    struct ns_line line = {0};
+    ns_real.clock_gettime = pretend;
+    for (int64_t at = 0; at < end && strncmp(line.text, expected, strlen(expected)) == 0;
+         at += 3607) {
+        pretended = (time_t)at;
+        ns_line_begin(&line);
+        strftime(expected, sizeof expected, "%FT%T.007Z nagleshim[", gmtime(&pretended));
+    }
+    OK(pretended + INT64_C(3607) >= end, "times are gmtime's, up to %s%.24s", expected, line.text);
 }

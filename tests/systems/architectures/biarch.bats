@@ -56,7 +56,7 @@ both_log() {
     host enable --root "$R" --preload --library "$WIDE/libnagleshim.so"
     expect_status 0
     [[ $(<"$R/etc/ld.so.preload") == libnagleshim.so ]]
-    both_log '^nagleshim\[[0-9]+\]: [a-z]+: 3 TCP sockets, .* bursts joined 10, '
+    both_log '^[^ ]* nagleshim\[[0-9]+\]: [a-z]+: 3 TCP sockets, .* bursts joined 10, '
     host status --root "$R"
     expect 0 output has "/etc/ld.so.preload: libnagleshim.so"
     # Without one of the libraries the name would make each program of its kind print an error.
