@@ -107,7 +107,7 @@ static bool find_rules(int argc, char **argv)
     ns_status_looking();
     /* Most processes: the built-in policy, which needs no facts about the process. */
     if (!is_named && !ns_policy_has_directory(dir)) {
-        ns_status_policy(NS_POLICY_BUILTIN, "");
+        ns_status_policy(dir && *dir ? NS_POLICY_NO_DIRECTORY : NS_POLICY_BUILTIN, "");
         return use_policy(ns_policy_builtin(), &process, "");
     }
     /* The facts are read from /proc. They are not needed without a directory to search, nor by the

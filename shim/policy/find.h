@@ -18,6 +18,7 @@ enum ns_policy_origin {
     NS_POLICY_INLINE, /* the JSON itself in NAGLESHIM_POLICY */
     NS_POLICY_NAMED,  /* the file that NAGLESHIM_POLICY names */
     NS_POLICY_IN_DIRECTORY,
+    NS_POLICY_NO_DIRECTORY, /* built in, as NAGLESHIM_POLICY_DIR does not exist (status.h) */
 };
 
 /* The values of environment variables, NULL or "" if not set, and the names of the process. */

@@ -78,6 +78,8 @@ static void add_policy(struct ns_line *line)
 {
     if (ns_status.origin == NS_POLICY_BUILTIN)
         ns_line_add(line, "the built-in policy");
+    else if (ns_status.origin == NS_POLICY_NO_DIRECTORY)
+        ns_line_add(line, "the built-in policy (NAGLESHIM_POLICY_DIR does not exist)");
     else if (ns_status.origin == NS_POLICY_INLINE)
         ns_line_add(line, "the policy in NAGLESHIM_POLICY");
     else

@@ -71,7 +71,7 @@ int main(void) { return pause(); }'
         "$NS" doctor --all'
     expect 1 stderr is ""
     row works works 1 "policy $T/policies/queue_server.json"
-    row built-in works 1 "policy built in"
+    row built-in works 1 "policy built in; NAGLESHIM_POLICY_DIR did not exist when it was started"
     row off off 1 "NAGLESHIM_OFF was set when it was started"
     row broken disabled 1 "$T/broken.json:2:21: "
     row unset no 2 "LD_PRELOAD was not set"
@@ -134,6 +134,7 @@ assert (works["pid"], unset["pid"]) == (int(sys.argv[1]), int(sys.argv[2])), o
 assert (works["works"], unset["works"], o["works"]) == ("yes", "no", "no"), o
 assert works["policy"] == sys.argv[3] and works["library"] == sys.argv[4] and works["version"] == o["nagleshim"], works
 assert works["rules"] == [{"number": 1, "name": "quotes", "send": "auto-cork", "ack": "before-wait", "sockets": 1}], works
+assert works["counters"]["sockets"] == 1 and works["counters"]["left_alone"] == 0 and unset["counters"] is None, o
 assert works["reasons"] == works["warnings"] == [] and works["sockets"] == 1 and works["elsewhere"] is False
 assert [r["cause"] for r in unset["reasons"]] == ["unset"] and unset["policy"] is None and unset["rules"] == []
 assert o["counts"] == {"works": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0, "stuck": 0}, o["counts"]

@@ -71,6 +71,8 @@ JSON
     echo '{"version": 1, "rules": [{"match": {"remote": "9"}}]}' >"$T/policy.json"
     NAGLESHIM_POLICY=$T/policy.json says joins talks exit
     [[ $stderr == *": report: 2 TCP sockets, left alone: no rule of $T/policy.json matched; counts: sockets 0, "* ]]
+    NAGLESHIM_POLICY_DIR=$T/nowhere:/none says joins talks exit
+    [[ $stderr == *" of the built-in policy (NAGLESHIM_POLICY_DIR does not exist); counts: "* ]]
 }
 
 @test "a server without connections reports what was done to its listener" {

@@ -74,6 +74,8 @@ static void judge_age(struct ns_examination *examination)
 static void read_policy(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
+    if (status->origin == NS_POLICY_NO_DIRECTORY)
+        ADD(NO_DIRECTORY, "NAGLESHIM_POLICY_DIR did not exist when it was started");
     if (!status->policy)
         return;
     examination->has_policy = ns_proc_text(&examination->proc, status->policy, examination->policy,

@@ -88,6 +88,16 @@ static void print_counters(const struct ns_stats *stats)
     FACT("so far", "%s", line);
 }
 
+/* The counters as numbers, by their names in stats.h. */
+static void add_counters(cJSON *object, const struct ns_loaded *loaded)
+{
+    cJSON *counters = loaded->has_stats ? cJSON_AddObjectToObject(object, "counters")
+                                        : cJSON_AddNullToObject(object, "counters");
+#define NS_COUNTER(name, text) cJSON_AddNumberToObject(counters, #name, (double)loaded->stats.name);
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+}
+
 /* The library is there, and its status was read. */
 static void print_status(const struct ns_examination *examination)
 {
@@ -102,6 +112,7 @@ static void print_status(const struct ns_examination *examination)
     print_rules(examination->rules);
     if (examination->loaded.has_stats)
         print_counters(&examination->loaded.stats);
+    add_counters(ns_output_object(), &examination->loaded);
     FACT("TCP sockets", "%u", examination->sockets);
 }
 
@@ -201,6 +212,7 @@ static void add_entry(struct ns_examination *examination, const char *name)
     ns_output_text(entry, "library", loaded->path[0] ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
+    add_counters(entry, loaded);
     cJSON_AddItemToObject(entry, "rules", examination->rules);
     examination->rules = NULL;
     cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
