@@ -20,8 +20,10 @@ endif
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 OPT ?= -O2 -g
 WERROR ?=
+# The constants of an enum are numbers, also beside a double. clang 17 and newer warn of that with -Wconversion.
+CLANG_WARN := -Wno-enum-float-conversion
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 \
-	-Wundef -Wvla $(WERROR) $(if $(filter i686-% arm-%,$(MACHINE)),-Wno-psabi)
+	-Wundef -Wvla $(WERROR) $(if $(filter i686-% arm-%,$(MACHINE)),-Wno-psabi) $(if $(findstring clang,$(CC)),$(CLANG_WARN))
 ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -D_GNU_SOURCE -Ishim -DNS_VERSION='"$(VERSION)"' \
 	-DNS_LIBDIR='"$(LIBDIR)"' -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' $(CPPFLAGS) $(CFLAGS)
 # One library file must work with every libc. It must not use fortified function names or the stack protector's symbols,
@@ -44,6 +46,10 @@ GCC_LIBS := $(GCC_LIBS_$(firstword $(subst -, ,$(MACHINE))))
 LARGE := -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64
 
 B := build
+
+# One line for each file; V=1 prints the commands instead, and -s nothing.
+SILENT = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say = $(if $(V),,@$(if $(SILENT),,echo '$1 $2';))
 
 # --- cJSON: the distribution's source package (tests/deps fetches it), or CJSON_DIR -------------------------
 CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
@@ -111,15 +117,15 @@ $B/pic/shim/policy/find.o $B/pic/shim/init.o $B/pic/shim/report/status.o $(filte
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(OPT) $(CPPFLAGS) $(CFLAGS) $(REQUIRED) $(CJSON_DEPTH) -DCJSON_HIDE_SYMBOLS -c -o $@ $<
+	$(call say,CC,$<)$(CC) -std=gnu11 $(OPT) $(CPPFLAGS) $(CFLAGS) $(REQUIRED) $(CJSON_DEPTH) -DCJSON_HIDE_SYMBOLS -c -o $@ $<
 
 $B/pic/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
-	$(CC) $(SHIM_CFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
+	$(call say,CC,$<)$(CC) $(SHIM_CFLAGS) -isystem $(CJSON_DIR) -c -o $@ $<
 
 $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LARGE) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(LARGE) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
 # The command contains these two files: they are included with the assembler's .incbin.
 $B/obj/shim/cli/host/cdi.o: config/container/cdi.json
@@ -128,7 +134,7 @@ $B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 # The versions of exported functions, from the call table. All others stand in for every version of a function.
 $B/exports.map: $(addprefix shim/base/,calls.def timed.def machine.h)
 	@mkdir -p $(@D)
-	$(CC) -E -P -x c -D'NS_CALL(...)=' -D'NS_SINCE(version, ...)=since version __VA_ARGS__;' $< | awk '$$1 == "since" { \
+	$(call say,MAKE,$@)$(CC) -E -P -x c -D'NS_CALL(...)=' -D'NS_SINCE(version, ...)=since version __VA_ARGS__;' $< | awk '$$1 == "since" { \
 		version = $$2; gsub("_", ".", version); sub("since [^ ]* ", ""); gsub(",", ";"); \
 		print "GLIBC_" version " { " $$0 " };" }' | sort >$@
 
@@ -136,31 +142,30 @@ $B/libnagleshim.so: $(SHIM_OBJ)
 $B/libnagleshim-observe.so: $(OBSERVE_OBJ)
 # Constants and code are one segment: two mappings less in every process, which its start and each fork would pay for.
 $B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map shim/base/layout.ld
-	$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
+	$(call say,LINK,$@)$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-T,shim/base/layout.ld \
 		$(GCC_LIBS) -Wl,--exclude-libs,ALL
 
 $B/nagleshim: $(CLI_OBJ)
-	$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl $(GCC_LIBS)
+	$(call say,LINK,$@)$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl $(GCC_LIBS)
 
 # The only program of the container image, which has no C library.
 $B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
+	$(call say,CC,$<)$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
 
 # The preprocessor prints this table, because a program that prints it could not run in a cross-build.
 $B/completions/table: config/completions/verbs.in shim/cli/verbs.def shim/policy/modes.def
 	@mkdir -p $(@D)
-	$(CC) -E -P -x c -Ishim -o $@ $<
+	$(call say,MAKE,$@)$(CC) -E -P -x c -Ishim -o $@ $<
 
 $B/completions/nagleshim: SHELL_NAME := bash
 $B/completions/_nagleshim: SHELL_NAME := zsh
 $B/completions/nagleshim.fish: SHELL_NAME := fish
 $(COMPLETIONS): config/completions/generate.awk $B/completions/table
-	awk -v shell=$(SHELL_NAME) -f $^ >$@.new
-	mv -f $@.new $@
+	$(call say,MAKE,$@)awk -v shell=$(SHELL_NAME) -f $^ >$@.new && mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
 TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c $(wildcard shim/process/*.c)) \
@@ -168,35 +173,35 @@ TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/out
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
+	$(call say,AR,$@)$(AR) rcs $@ $(filter-out $B/pic/shim/calls/%.o,$(SHIM_OBJ)) $(TESTED_OBJ)
 
 $B/examples/%: examples/%.c $(wildcard examples/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
+	$(call say,CC,$<)$(CC) $(OPT) -Wall -Wextra $(WERROR) $(CFLAGS) -o $@ $< -lrt -pthread
 
 # Libraries that probes load. make prefers this rule to the next one because its stem is shorter.
 $B/probes/%.so: %.so.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itests/probes -shared -fPIC -o $@ $< -pthread -ldl
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -Itests/probes -shared -fPIC -o $@ $< -pthread -ldl
 
 $B/probes/%: %.c $(PROBE_H)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -Itests/probes -o $@ $< -pthread -ldl $(PROBE_LIBS)
 $B/probes/uring_rounds: PROBE_LIBS := -luring
 
 $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -isystem $(CJSON_DIR) -o $@ $< $B/libnagleshim-testing.a -pthread -ldl -lm
 
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/probes/mistakes.so
 $B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h tests/probes/system.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
 
 $B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h tests/probes/system.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
 
 differential: $(DIFFERENTIAL)
 examples: $(EXAMPLES) ## build the example programs
@@ -271,7 +276,7 @@ deps: ## install the packages that all targets need, after listing them
 
 # --- tests that take longer than those of check ---------------------------------------------------------------
 # clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
-FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
+FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) $(CLANG_WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
 FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c \
 	shim/process/sanitize.c) $B/fuzz/obj/cJSON.o
@@ -279,15 +284,15 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 $B/fuzz/obj/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
-	clang -std=gnu11 -O1 -g $(CJSON_DEPTH) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+	$(call say,CC,$<)clang -std=gnu11 -O1 -g $(CJSON_DEPTH) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
 
 $B/fuzz/obj/%.o: %.c | $(CJSON_C)
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
 $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
+	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
 
 .SECONDARY: $(FUZZ_OBJ)
 fuzzers: $(FUZZERS)
@@ -422,10 +427,10 @@ BATS_FILES = $(shell git ls-files 'tests/*.bats' 'tests/*.bash' 2>/dev/null)
 BATS_EXCEPT = SC1091,SC2001,SC2015,SC2016,SC2030,SC2031,SC2034,SC2119,SC2120,SC2154,SC2178,SC2317
 lint: ## check formatting, layers and shell scripts, and build with gcc and clang with warnings as errors
 	@tests/deps lint
-	clang-format --dry-run --Werror $(C_FILES)
-	tests/layers
-	shellcheck -x $(SHELL_FILES)
-	shellcheck -x -s bats -e $(BATS_EXCEPT) $(BATS_FILES)
+	$(call say,LINT,clang-format)clang-format --dry-run --Werror $(C_FILES)
+	$(call say,LINT,tests/layers)tests/layers
+	$(call say,LINT,shellcheck)shellcheck -x $(SHELL_FILES)
+	$(call say,LINT,shellcheck of tests)shellcheck -x -s bats -e $(BATS_EXCEPT) $(BATS_FILES)
 	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units fuzzers differential
 	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units fuzzers differential
 
@@ -440,7 +445,7 @@ help: ## print this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes only; its times are less precise"
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
-	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR"
+	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR; V=1 prints the commands"
 	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
 	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
 

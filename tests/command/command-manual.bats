@@ -133,6 +133,7 @@ print("\n".join(at))' "$@"
     sed -nE '/^\| \| (without|µs)/,/^$/s/^\| ([^|]+) \| .*/\1/p' README.md >"$T/readme"
     [[ $(wc -l <"$T/demo") -ge 11 ]]
     diff "$T/demo" "$T/readme"
+    (($(wc -L <"$T/demo") <= $(sed -nE "s/^    printf '%-([0-9]+)s.*/\1/p" tests/demo | head -n 1))) # the columns stay in line
     sed -nE "s/^printf '%-[0-9]+s +(.*)\\\\n' ''$/\1/p" tests/demo | sed -E 's/ {2,}/ | /g' >"$T/demo"
     sed -nE 's/^\| \| ((without|µs).*) \|$/\1/p' README.md >"$T/readme"
     [[ $(wc -l <"$T/demo") -eq 2 ]]
