@@ -41,15 +41,9 @@ scene() {
 row() {
     local pid line
     pid=$(cat "$T/$1.pid")
-    line=$(grep -E "^ *$pid " <<<"$output") || {
-        echo "no row of $1, $pid"
-        seen
-        return 1
-    }
-    [[ $(wc -l <<<"$line") -eq 1 && $line =~ ^\ *[0-9]+\ [^\ ]+\ +$3\ $2\ +(.*)$ && ${BASH_REMATCH[1]} == *"$4"* ]] || {
-        echo "expected of $1: $2, $3 sockets, $4; but: $line"
-        return 1
-    }
+    line=$(grep -E "^ *$pid " <<<"$output") || unexpected "no row of $1, $pid" || return
+    [[ $(wc -l <<<"$line") -eq 1 && $line =~ ^\ *[0-9]+\ [^\ ]+\ +$3\ $2\ +(.*)$ && ${BASH_REMATCH[1]} == *"$4"* ]] ||
+        wrong "expected of $1: $2, $3 sockets, $4; but: $line"
 }
 
 @test "every server is listed with its policy, or with the reason why the library does nothing" {

@@ -10,19 +10,11 @@ mistakes() {
     expect 1 output is ""
     places=$(sed -nE "s,^$T/p\.json:([0-9]+:[0-9]+): .*; .*|^$T/p\.json:([0-9]+:[0-9]+): .* must be .*,\1\2,p" <<<"$stderr" | tr '\n' ' ')
     # Each line has a place, the mistake and what is allowed.
-    [[ $(wc -w <<<"$places") -eq ${#stderr_lines[@]} ]] || {
-        seen
-        return 1
-    }
+    [[ $(wc -w <<<"$places") -eq ${#stderr_lines[@]} ]] || unexpected
 }
 
 expect_places() {
-    [[ $places == "$1 " ]] || {
-        echo "expected places: $1"
-        echo "got:             $places"
-        seen
-        return 1
-    }
+    [[ $places == "$1 " ]] || unexpected "expected places: $1; got: $places"
 }
 
 @test "check prints every error of a file, in the order of the text" {

@@ -7,11 +7,7 @@ load ../helpers/command
 expect_not_started() {
     expect 125 output is ""
     # shellcheck disable=SC2053 # a pattern
-    [[ $stderr == "nagleshim run: "$1 && ! -e $T/ran ]] || {
-        echo "expected: $1"
-        seen
-        return 1
-    }
+    [[ $stderr == "nagleshim run: "$1 && ! -e $T/ran ]] || unexpected "expected: $1"
 }
 
 @test "run becomes the program: same process, arguments, standard input, descriptors, exit status and signal" {

@@ -49,11 +49,7 @@ expect_options() {
     done
     output=$(awk -v wanted="$options_read" '/^end/ { n++; next } n == wanted - 1' "$T/options.out")
     for line; do
-        grep -qxE -- "$line" <<<"$output" || {
-            echo "no line '$line' in:"
-            echo "$output"
-            return 1
-        }
+        grep -qxE -- "$line" <<<"$output" || wrong "no line '$line' in:"$'\n'"$output" || return
     done
 }
 

@@ -34,10 +34,7 @@ call_table() {
 
 # none_of "WHAT" LINES: fails if there is a line.
 none_of() {
-    [[ -z $2 ]] || {
-        printf '%s:\n%s\n' "$1" "$2"
-        return 1
-    }
+    [[ -z $2 ]] || wrong "$1:"$'\n'"$2"
 }
 
 @test "it asks for no symbol version newer than glibc 2.17" {
@@ -71,10 +68,7 @@ none_of() {
 @test "it needs no library except libc" {
     local needed
     needed=$(readelf -dW "$LIBRARY" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort)
-    [[ $needed == libc.so.6 ]] || {
-        echo "$needed"
-        return 1
-    }
+    [[ $needed == libc.so.6 ]] || wrong "$needed"
 }
 
 # glibc keeps 1664 bytes for the libraries that a program opens later; the list of pending work is in here, since no hook
@@ -82,10 +76,7 @@ none_of() {
 @test "its thread-local storage is static, and at most 1024 bytes" {
     local size
     size=$(readelf -lW "$LIBRARY" | awk '$1 == "TLS" { print $6 }')
-    [[ -n $size && $((size)) -le 1024 ]] || {
-        echo "size: $size"
-        return 1
-    }
+    [[ -n $size && $((size)) -le 1024 ]] || wrong "size: $size"
     # The linker for aarch64 sets no flag, so the relocations are checked there.
     { readelf -dW "$LIBRARY" && readelf -rW "$LIBRARY"; } | grep -qE 'FLAGS\).*STATIC_TLS|R_AARCH64_TLS_TPREL'
     none_of "another model than initial-exec" "$(readelf -rW "$LIBRARY" | grep -E 'DTPMOD|TLSDESC' || true)"
@@ -163,10 +154,7 @@ END
     gcc -shared -fPIC -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-all -o "$T/bad.so" "$T/bad.c" "${more[@]}" \
         -Wl,-z,execstack -Wl,-z,norelro -Wl,-z,lazy -Wl,--no-as-needed -lm
     NS_ELF_LIBRARY=$T/bad.so run env -u BATS_TEST_TIMEOUT bats --filter '^(it|its|all) ' tests/file/elf.bats
-    [[ $(grep -c '^not ok' <<<"$output") -eq $expected ]] || {
-        echo "$output"
-        return 1
-    }
+    [[ $(grep -c '^not ok' <<<"$output") -eq $expected ]] || wrong "$output"
 }
 
 @test "the observing library is as portable, and the main library contains none of its code" {

@@ -24,10 +24,7 @@ found() {
     # shellcheck disable=SC2086 # several names
     printf 'int %s(void) { return 0; }\n' $1 | gcc -w -fno-builtin -shared -fPIC -o "$T/libc.so" -x c -
     run -1 tests/file/names "$LIBRARY" "$T/libc.so"
-    [[ $output == "$2" ]] || {
-        echo "$output"
-        return 1
-    }
+    [[ $output == "$2" ]] || wrong "$output"
 }
 
 @test "a function that is in neither, and one that is in both, are found" {

@@ -186,10 +186,8 @@ leaves() {
     printf %b "$1" >"$T/root/etc/ld.so.preload"
     removed "$gone"
     [[ ! -e $T/root/etc/ld.so.preload ]] || left=$(<"$T/root/etc/ld.so.preload")
-    [[ $left == "$(printf %b "$2")" && $output == '' && $(ls "$T/root/etc") == @(cdi|*$'\nld.so.preload') ]] || {
-        printf 'left: %s\nsaid: %s\n' "$left" "$output"
-        return 1
-    }
+    [[ $left == "$(printf %b "$2")" && $output == '' && $(ls "$T/root/etc") == @(cdi|*$'\nld.so.preload') ]] ||
+        wrong "left: $left"$'\n'"said: $output" || return
     [[ $2 ]] || [[ ! -e $T/root/etc/ld.so.preload ]]
 }
 

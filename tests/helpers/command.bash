@@ -13,38 +13,29 @@ seen() {
     printf 'status: %s\nstdout: %s\nstderr: %s\n' "$status" "$output" "${stderr:-}"
 }
 
+# unexpected [TEXT]: prints it, and what the command has printed, and fails.
+unexpected() {
+    echo "${1-unexpected:}"
+    seen
+    return 1
+}
+
 expect_status() {
-    [[ $status -eq $1 ]] || {
-        echo "expected status $1"
-        seen
-        return 1
-    }
+    [[ $status -eq $1 ]] || unexpected "expected status $1"
 }
 
 # expect_whole STREAM TEXT: the stream ("output" or "stderr") is exactly this text.
 expect_whole() {
-    [[ ${!1} == "$2" ]] || {
-        echo "expected $1 to be: $2"
-        seen
-        return 1
-    }
+    [[ ${!1} == "$2" ]] || unexpected "expected $1 to be: $2"
 }
 
 # expect_part STREAM TEXT: the stream contains this text.
 expect_part() {
-    [[ ${!1} == *"$2"* ]] || {
-        echo "expected in $1: $2"
-        seen
-        return 1
-    }
+    [[ ${!1} == *"$2"* ]] || unexpected "expected in $1: $2"
 }
 
 expect_no_part() {
-    [[ ${!1} != *"$2"* ]] || {
-        echo "not expected in $1: $2"
-        seen
-        return 1
-    }
+    [[ ${!1} != *"$2"* ]] || unexpected "not expected in $1: $2"
 }
 
 # policy NAME RULES: writes a policy file with these rules, in JSON, and prints its path.

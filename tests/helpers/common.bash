@@ -66,6 +66,13 @@ has_ptrace() {
     (((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 19) & 1))
 }
 
+# wrong TEXT [FILE]...: prints the text and the files, and fails.
+wrong() {
+    echo "$1"
+    cat /dev/null "${@:2}" || true
+    return 1
+}
+
 # A test file that needs more defines its own setup.
 setup() {
     ns_setup
@@ -102,20 +109,14 @@ ns_wait_for() {
 
 # ns_port NAME: sets port to the port that a server has printed.
 ns_port() {
-    ns_wait_for "$T/$1.out" '[Ll]istening on port [0-9]+$|port [0-9]+ ' || {
-        cat "$T/$1.err"
-        return 1
-    }
+    ns_wait_for "$T/$1.out" '[Ll]istening on port [0-9]+$|port [0-9]+ ' || wrong "it failed:" "$T/$1.err" || return
     port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
 }
 
 # ns_join NAME [SECONDS]: waits until it has ended by itself, and returns its exit status.
 ns_join() {
     local pid=${NS_PID[$1]}
-    timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null || {
-        echo "$1 does not end"
-        return 1
-    }
+    timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null || wrong "$1 does not end" || return
     wait "$pid"
 }
 

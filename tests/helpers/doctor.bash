@@ -30,11 +30,7 @@ also() {
 
 # The last line of stdout is this verdict.
 expect_verdict() {
-    [[ ${lines[-1]} == "verdict: $1" ]] || {
-        echo "expected verdict: $1"
-        seen
-        return 1
-    }
+    [[ ${lines[-1]} == "verdict: $1" ]] || unexpected "expected verdict: $1"
 }
 
 expect_works() {
@@ -56,10 +52,7 @@ patient() {
     local name=$1 what=$2
     shift 2
     ns_start "$name" "$@" "${patient:-$PROBES/doctor_patient}" "$what"
-    ns_wait_for "$T/$name.out" '^ready ' || {
-        cat "$T/$name.err"
-        return 1
-    }
+    ns_wait_for "$T/$name.out" '^ready ' || wrong "it failed:" "$T/$name.err" || return
     number=$(sed 's/^ready //' "$T/$name.out")
 }
 

@@ -83,16 +83,8 @@ run_both() {
     ns_start server env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/server.log" "${on_server[@]}" "${server[@]}"
     ns_port server
     timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${on_client[@]}" "${client[@]/#PORT/$port}" \
-        >"$T/client.out" 2>"$T/client.err" 3>&- || {
-        echo "the client failed:"
-        cat "$T"/*.err
-        return 1
-    }
-    ns_join server || {
-        echo "the server failed:"
-        cat "$T/server.err"
-        return 1
-    }
+        >"$T/client.out" 2>"$T/client.err" 3>&- || wrong "the client failed:" "$T"/*.err || return
+    ns_join server || wrong "the server failed:" "$T/server.err" || return
     delayed=$(($(ns_delayed_acks) - before))
     for end in server client; do
         local -n on=on_$end
@@ -100,11 +92,8 @@ run_both() {
             grep -qE '\b(sockets|TCP_NODELAY set) [1-9]' "$T/$end.log"
         else
             [[ ! -e $T/$end.log ]]
-        fi || {
-            echo "the $end: the library is not where it should be, or treated no socket"
-            cat "$T/$end.log" "$T/$end.err" || true
-            return 1
-        }
+        fi ||
+            wrong "the $end: the library is not where it should be, or treated no socket" "$T/$end.log" "$T/$end.err" || return
     done
 }
 

@@ -197,10 +197,7 @@ seen_once() {
     for view in "${views[@]}"; do
         wait "$view" || status=$?
     done
-    [[ $status -eq 0 ]] || {
-        cat "$T"/*/*.err
-        return 1
-    }
+    [[ $status -eq 0 ]] || wrong "it failed:" "$T"/*/*.err || return
     "$python" tests/helpers/seen.py "$T" "${row[says]}" "${row[besides]-}" "${row[flags]-}" || return
     [[ -e $T/inside/cure.json && " ${row[flags]-} " != *' uncured '* ]] || return 0
     (seen_cure) 3>&- || return 1

@@ -97,20 +97,15 @@ check_shim() {
         in_it=0
         expected=$((${#on[@]} == 0))
         mapped "$end" || in_it=$?
-        [[ $in_it -eq $expected ]] || {
-            echo "LD_PRELOAD of the $end: ${on[*]:-none}, and it is not so in its memory"
-            return 1
-        }
+        [[ $in_it -eq $expected ]] ||
+            wrong "LD_PRELOAD of the $end: ${on[*]:-none}, and it is not so in its memory" || return
     done
     if [[ ${#on_client[@]} -gt 0 ]]; then
         grep -qE '\bsockets [1-9]' "$T/client.log"
     else
         [[ ! -e $T/client.log ]]
-    fi || {
-        echo "LD_PRELOAD of the client: ${on_client[*]:-none}, and its log does not say so"
-        cat "$T/client.log" "$T/client.err"
-        return 1
-    }
+    fi ||
+        wrong "LD_PRELOAD of the client: ${on_client[*]:-none}, and its log does not say so" "$T/client.log" "$T/client.err"
 }
 
 # run_pair: runs them once, with the library where on_server, on_proxy and on_client put it.
@@ -121,10 +116,7 @@ run_pair() {
     command_of client
     ns_start client timeout 60 env "${on_client[@]}" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" \
         "${command[@]}"
-    wait "${NS_PID[client]}" || {
-        cat "$T"/*.err
-        return 1
-    }
+    wait "${NS_PID[client]}" || wrong "it failed:" "$T"/*.err || return
     check_shim
     for end in "${servers[@]}"; do
         ns_stop "$end"

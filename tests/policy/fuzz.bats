@@ -20,10 +20,8 @@ fuzz() {
     [[ $seconds -eq 0 ]] || most=(-max_total_time="$seconds")
     mkdir -p "$T/new" "$CRASHES"
     timeout "$((seconds + 120))" "$FUZZERS/$name" "${most[@]}" -max_len=4096 -len_control=0 -timeout=20 \
-        -artifact_prefix="$CRASHES/$name-" "$T/new" "$@" >"$T/log" 2>&1 3>&- || {
-        tail -n 60 "$T/log"
-        return 1
-    }
+        -artifact_prefix="$CRASHES/$name-" "$T/new" "$@" >"$T/log" 2>&1 3>&- ||
+        wrong "$(tail -n 60 "$T/log")"
 }
 
 @test "no policy text crashes the parser, and the parser accepts only policies that it can represent" {

@@ -45,11 +45,7 @@ treated() {
         [[ $stalls -ge 15 ]]
     else
         [[ $stalls -eq 0 && $segments == "$2.00" ]]
-    fi || {
-        echo "$1: expected $2, saw $stalls stalls and $segments segments a message"
-        cat "$T/$1" "$T/$1.err"
-        return 1
-    }
+    fi || wrong "$1: expected $2, saw $stalls stalls and $segments segments a message" "$T/$1" "$T/$1.err"
 }
 
 # gets EXPECTED NAME COMMAND...: post, and its result.

@@ -33,10 +33,7 @@ load ../helpers/policies
     while IFS= read -r expected; do
         line=${lines[n++]#./}
         [[ $expected != *'[...]' ]] || line=${line::${#expected}-5}'[...]'
-        [[ $line == "$expected" ]] || {
-            printf 'expected: %s\nprinted:  %s\n' "$expected" "$line"
-            return 1
-        }
+        [[ $line == "$expected" ]] || wrong "expected: $expected"$'\n'"printed:  $line"
     done <"$T/expected"
     [[ $n -eq ${#lines[@]} && $n -gt 100 ]]
 }
@@ -48,10 +45,8 @@ load ../helpers/policies
     for file in *.json; do
         line=$(NAGLESHIM_POLICY=$file LD_PRELOAD=$LIBRARY "$(type -P true)" 2>&1)
         expected=$(grep -m 1 "^$file:" "$T/expected")
-        [[ $line == *": ${expected%'[...]'}"*'; no socket is touched' ]] || {
-            printf 'expected: %s\nprinted:  %s\n' "$expected" "$line"
-            return 1
-        }
+        [[ $line == *": ${expected%'[...]'}"*'; no socket is touched' ]] ||
+            wrong "expected: $expected"$'\n'"printed:  $line"
     done
 }
 
@@ -64,17 +59,11 @@ load ../helpers/policies
 @test "the default policy and every example policy are accepted without a warning" {
     run --separate-stderr "$NS" check config/default.json config/policies/*.json
     expect_status 0
-    [[ -z $stderr ]] || {
-        seen
-        return 1
-    }
+    [[ -z $stderr ]] || unexpected
 }
 
 @test "the schema and the parser agree" {
     ns_python jsonschema
     unpack_policies "$T"
-    "$python" tests/policy/schema_check.py "$NS" "$T" >"$T/schema" || {
-        grep -v '^ok' "$T/schema"
-        return 1
-    }
+    "$python" tests/policy/schema_check.py "$NS" "$T" >"$T/schema" || wrong "$(grep -v '^ok' "$T/schema")"
 }

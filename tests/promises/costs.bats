@@ -15,10 +15,8 @@ setup() {
 calls() {
     local preload=$1 calls=$2
     shift 2
-    timeout 60 strace -f -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$python" "$@" >"$T/out" 2>&1 || {
-        cat "$T/out"
-        return 1
-    }
+    timeout 60 strace -f -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$python" "$@" >"$T/out" 2>&1 ||
+        wrong "it failed:" "$T/out" || return
     [[ $preload != "$LIBRARY" ]] || grep -q 'setsockopt(.*TCP_NODELAY' "$T/trace"
     awk -v calls="$calls" '/ getpgid\(/ { begun = 1 } begun && $0 ~ calls { n++ } END { print n + 0 }' "$T/trace"
 }

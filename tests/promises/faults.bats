@@ -43,15 +43,9 @@ goes_on() {
                     return 1
                 fi
                 if [[ -n ${FAULTS_ALL-} ]]; then n=$((n + 1)); else n=$((n + 1 + n / 2)); fi
-                [[ $n -le $most ]] || {
-                    echo "$call is called more than $most times"
-                    return 1
-                }
+                [[ $n -le $most ]] || wrong "$call is called more than $most times" || return
             done
-            [[ $n -gt 1 ]] || {
-                echo "$call is not called at all"
-                return 1
-            }
+            [[ $n -gt 1 ]] || wrong "$call is not called at all" || return
         done
     done
 }

@@ -52,11 +52,7 @@ survives() {
         return 1
     fi
     # The other half of the test: bytes were held.
-    [[ -n ${3-} || -n ${NS_UNDER-} ]] || holds "$(field held "$T/cork.out") > 0" || {
-        echo 'nothing was held'
-        cat "$T/cork.out"
-        return 1
-    }
+    [[ -n ${3-} || -n ${NS_UNDER-} ]] || holds "$(field held "$T/cork.out") > 0" || wrong 'nothing was held' "$T/cork.out"
 }
 
 # survive PROGRAM: runs the scenarios of standard input. A row has the scenario's name; "-", or the reason why no bytes need

@@ -48,11 +48,7 @@ scene() {
     before=$(ns_delayed_acks)
     observed "$PROBES/observe" "$port" "$1" >"$T/scene" || status=$?
     delayed=$(($(ns_delayed_acks) - before))
-    [[ $status -eq ${2:-0} ]] || {
-        echo "$1: exit status $status"
-        cat "$T/scene" "$T/log"
-        return 1
-    }
+    [[ $status -eq ${2:-0} ]] || wrong "$1: exit status $status" "$T/scene" "$T/log" || return
     show
 }
 

@@ -10,11 +10,8 @@ CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
 
 # run_with LIMIT_MS VARIABLE=VALUE... PROGRAM SCENARIO: nothing may be wrong. Sets late to the number of bytes that took longer.
 run_with() {
-    LIFE_LIMIT_MS=$1 timeout -s KILL 30 env "${@:2}" >"$T/out" 2>&1 && grep -q '^held .* wrong 0$' "$T/out" || {
-        echo "${*:2}: exit status $?"
-        cat "$T/out"
-        return 1
-    }
+    LIFE_LIMIT_MS=$1 timeout -s KILL 30 env "${@:2}" >"$T/out" 2>&1 && grep -q '^held .* wrong 0$' "$T/out" ||
+        wrong "${*:2}: exit status $?" "$T/out" || return
     late=$(field late "$T/out")
 }
 
@@ -34,10 +31,7 @@ keeps() {
             run_with "$limit" "${with[@]}" "${scenario[@]}"
             [[ $late -gt 0 ]] || break
         done
-        [[ $late -eq 0 ]] || {
-            cat "$T/out"
-            return 1
-        }
+        [[ $late -eq 0 ]] || wrong "it failed:" "$T/out" || return
     done
 }
 

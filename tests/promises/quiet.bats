@@ -43,10 +43,7 @@ quiet() {
     trace "$T/plain" "$from" '' "$@"
     trace "$T/shimmed" "$from" "$LIBRARY" "$@"
     asked_once
-    diff "$T/plain" "$T/shimmed" || {
-        echo "< without the library, > with it: $*"
-        return 1
-    }
+    diff "$T/plain" "$T/shimmed" || wrong "< without the library, > with it: $*" || return
     started
 }
 

@@ -84,10 +84,8 @@ expand() {
 # trace PRELOAD WORDS: traces a program that makes these steps.
 trace() {
     # shellcheck disable=SC2086 # its words
-    timeout 20 strace -f -qq -o "$T/raw" -E LD_PRELOAD="$1" "$PROBES/steps" $2 >"$T/out" 2>&1 || {
-        cat "$T/out"
-        return 1
-    }
+    timeout 20 strace -f -qq -o "$T/raw" -E LD_PRELOAD="$1" "$PROBES/steps" $2 >"$T/out" 2>&1 ||
+        wrong "it failed:" "$T/out" || return
     seen=$(translate "$T/raw")
     seen=${seen% }
 }

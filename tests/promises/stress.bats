@@ -62,11 +62,7 @@ unharmed() {
 @test "many threads and sockets work with the observing library, and are recorded" {
     mkdir "$T/record"
     export STRESS_NAGLE=1 NAGLESHIM_RECORD=$T/record
-    stress "$OBSERVER" || {
-        echo "exit status $?"
-        cat "$T/stress.out"
-        return 1
-    }
+    stress "$OBSERVER" || wrong "exit status $?" "$T/stress.out"
     build/unit/show_record "$T/record" >"$T/shown"
     grep -q '^records [1-9][0-9]* broken 0 ' "$T/shown"
     [[ $(sed -nE 's/^connection .* calls ([0-9]+) .*/\1/p' "$T/shown" | awk '{ n += $1 } END { print n + 0 }') -gt 100 ]]

@@ -36,10 +36,8 @@ same() {
     as_plain "$1"
     rm -f "$T/log"
     NAGLESHIM_POLICY=$2 NAGLESHIM_LOG=$level NAGLESHIM_LOG_FILE=$T/log calls "$1" "$LIBRARY" "$T/shimmed" &&
-        grep -qE "$says" "$T/log" && diff "$BATS_FILE_TMPDIR/$1" "$T/shimmed" || {
-        echo "$1 under '$2': < without the library, > with it"
-        return 1
-    }
+        grep -qE "$says" "$T/log" && diff "$BATS_FILE_TMPDIR/$1" "$T/shimmed" ||
+        wrong "$1 under '$2': < without the library, > with it"
 }
 
 # recorded PLACE: compares the results with the observing library, which must make a record.
@@ -47,10 +45,7 @@ recorded() {
     mkdir -p "$T/record"
     as_plain "$1"
     NAGLESHIM_RECORD=$T/record calls "$1" "$OBSERVER" "$T/observed"
-    diff "$BATS_FILE_TMPDIR/$1" "$T/observed" || {
-        echo "$1, observed: < without a library, > with it"
-        return 1
-    }
+    diff "$BATS_FILE_TMPDIR/$1" "$T/observed" || wrong "$1, observed: < without a library, > with it" || return
     # A constructor that runs before the library's own is not observed.
     [[ $1 == constructor || $(find "$T/record" -name '*.record' | wc -l) -gt 0 ]]
 }

@@ -81,10 +81,8 @@ as_few_segments() {
 saturated() {
     ns_start server "${with[@]}" "$PROBES/bench_saturated" server 0 "$1"
     ns_port server
-    timeout 60 "$PROBES/bench_saturated" client 127.0.0.1 "$port" "$@" >"$T/client.out" 2>"$T/client.err" 3>&- || {
-        cat "$T/client.err" "$T/server.err"
-        return 1
-    }
+    timeout 60 "$PROBES/bench_saturated" client 127.0.0.1 "$port" "$@" >"$T/client.out" 2>"$T/client.err" 3>&- ||
+        wrong "it failed:" "$T/client.err" "$T/server.err" || return
     shimmed=0
     mapped server || shimmed=$?
     [[ $shimmed -eq $((${#with[@]} == 0)) ]]

@@ -117,9 +117,6 @@ END
     for how in "$T/linked" "$T/host liburing.so.2" "$T/host $T/plugin.so"; do
         # shellcheck disable=SC2086 # a program and its arguments
         run env LD_PRELOAD="$LIBRARY" $how
-        [[ $output == '1 '* ]] || {
-            echo "$how: $output"
-            return 1
-        }
+        [[ $output == '1 '* ]] || wrong "$how: $output"
     done
 }

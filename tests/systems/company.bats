@@ -34,11 +34,8 @@ packets() {
     ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
     ns_port server
     timeout -s KILL 30 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "$@" "${CLIENT[@]}" \
-        --stats --warmup "$warmup" 127.0.0.1 "$port" "$rounds" >"$T/client.out" 2>"$T/client.err" 3>&- || {
-        echo "the client failed with $?: $*"
-        cat "$T/client.err"
-        return 1
-    }
+        --stats --warmup "$warmup" 127.0.0.1 "$port" "$rounds" >"$T/client.out" 2>"$T/client.err" 3>&- ||
+        wrong "the client failed with $?: $*" "$T/client.err" || return
     ns_join server
     stalls=$(field stalls "$T/client.out")
 }
@@ -47,11 +44,7 @@ packets() {
 stalls() {
     local stalls
     packets 20 4 "$@"
-    [[ $stalls -ge 12 && ! -e $CLIENT_LOG ]] || {
-        echo "$stalls of 20 packets stalled: $*"
-        cat "$CLIENT_LOG" || true
-        return 1
-    }
+    [[ $stalls -ge 12 && ! -e $CLIENT_LOG ]] || wrong "$stalls of 20 packets stalled: $*" "$CLIENT_LOG"
 }
 
 # flows [VARIABLE=VALUE]...: no packet stalls, because the library treated the socket.
@@ -59,11 +52,8 @@ flows() {
     local stalls attempt
     for attempt in 1 2 3; do
         packets 100 10 "$@"
-        grep -qE '\bsockets [1-9]' "$CLIENT_LOG" || {
-            echo "the library did not treat the client's socket: $*"
-            cat "$CLIENT_LOG" "$T/client.err" || true
-            return 1
-        }
+        grep -qE '\bsockets [1-9]' "$CLIENT_LOG" ||
+            wrong "the library did not treat the client's socket: $*" "$CLIENT_LOG" "$T/client.err" || return
         if [[ $stalls -eq 0 ]] && holds "$(field median_us "$T/client.out") < 5000"; then
             return 0
         fi
@@ -363,11 +353,7 @@ login() {
         start_sshd "$LIBRARY" "$policy"
         mapped sshd
         NAGLESHIM_POLICY=$policy run login "$LIBRARY"
-        [[ $status -eq 0 && $output == "$expected" ]] || {
-            echo "$output"
-            cat "$T/sshd.err" "$T/ssh.err"
-            return 1
-        }
+        [[ $status -eq 0 && $output == "$expected" ]] || wrong "$output" "$T/sshd.err" "$T/ssh.err"
         ns_stop sshd
         grep -qE 'sockets [1-9]' "$T/sshd.log"
     done

@@ -71,11 +71,7 @@ hosts() {
     local expected=$1
     shift
     run env LD_PRELOAD="$LIBRARY" "$T/host" "$@"
-    [[ $output == "$expected" ]] || {
-        echo "expected: $expected"
-        echo "$output"
-        return 1
-    }
+    [[ $output == "$expected" ]] || wrong "expected: $expected"$'\n'"$output"
 }
 
 # Prints the modes with which libc's dlopen was called, as seen by a library between nagleshim and libc.
@@ -253,8 +249,5 @@ int main(int argc, char **argv)
 END
     gcc -w -D_GNU_SOURCE -Itests/probes -Wl,-z,now -o "$T/sums" "$T/sums.c" -ldl
     LD_PRELOAD=$LIBRARY run "$T/sums" "$T/plugins/plugin.so"
-    [[ $output == 'sum same maps same' ]] || {
-        echo "$output"
-        return 1
-    }
+    [[ $output == 'sum same maps same' ]] || wrong "$output"
 }

@@ -40,10 +40,8 @@ behind() {
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$T/writes"
     [[ $status -eq 0 && $output == text && -z $stderr ]]
     run --separate-stderr env LD_PRELOAD="$LIBRARY $T/behind.so" NAGLESHIM_LOG=debug "$T/writes"
-    [[ $status -eq 0 && $output == text && $stderr == *nagleshim* && $stderr == *behind* && $stderr != *oldest* ]] || {
-        printf '%s\n' "$output" "$stderr"
-        return 1
-    }
+    [[ $status -eq 0 && $output == text && $stderr == *nagleshim* && $stderr == *behind* && $stderr != *oldest* ]] ||
+        wrong "$output"$'\n'"$stderr"
 }
 
 @test "a library preloaded after nagleshim is called, with a GNU hash table" {

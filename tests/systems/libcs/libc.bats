@@ -109,11 +109,8 @@ policy_of() {
 life() {
     local limit
     for limit in 20 30 30; do
-        LD_PRELOAD=$LIBRARY LIFE_LIMIT_MS=$limit timeout 25 "$PROBES/life_$1" "$2" >"$T/life" 2>&1 || {
-            echo "$1 $2, $NAGLESHIM_POLICY: exit status $?"
-            cat "$T/life"
-            return 1
-        }
+        LD_PRELOAD=$LIBRARY LIFE_LIMIT_MS=$limit timeout 25 "$PROBES/life_$1" "$2" >"$T/life" 2>&1 ||
+            wrong "$1 $2, $NAGLESHIM_POLICY: exit status $?" "$T/life" || return
         [[ $(field late "$T/life") -ne 0 ]] || return 0
     done
     echo "$1 $2, $NAGLESHIM_POLICY: $(tail -n 1 "$T/life")"
