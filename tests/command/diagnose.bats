@@ -49,8 +49,7 @@ while True:
         one.send(b"answer")
     one.close()
 PYTHON
-    ns_start slow "$python" "$T/slow.py" "$1"
-    ns_port slow
+    ns_serve slow "$python" "$T/slow.py" "$1"
 }
 
 # diagnosed WORD...: runs diagnose, up to five times while its grade is cannot tell: seen from outside, answers on a busy
@@ -113,9 +112,8 @@ diagnosed() {
     says "$T/o.json" 'rows[0]["grade"] == "proven" and rows[0]["source"] == "outside"
         and rows[0]["process"]["reachable"] is False and o["policy"]["rules"][0]["match"]["role"] == "server"'
     ns_stop server
-    ns_start cured env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/cure.json" "$EXAMPLES/tcp_nodelay_server" \
+    ns_serve cured env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/cure.json" "$EXAMPLES/tcp_nodelay_server" \
         --connections 0 "$port" 0
-    ns_port cured
     run "$T/static-client" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
     # If both programs are static, only a change of their source helps.
@@ -286,10 +284,9 @@ END
     ip link set near up
     nsenter --net="/proc/$holder/ns/net" sh -c 'ip addr add 10.99.1.2/24 dev far; ip link set far up; ip link set lo up'
     # In a PID namespace of its own, the command does not see the client.
-    ns_start server nsenter --net="/proc/$holder/ns/net" unshare --pid --fork --mount-proc --kill-child \
+    ns_serve server nsenter --net="/proc/$holder/ns/net" unshare --pid --fork --mount-proc --kill-child \
         sh -c '"$0" --connections 0 0 0 & exec "$1" diagnose --pid $! --for 3 --fail-on likely' \
         "$EXAMPLES/tcp_nodelay_server" "$NS"
-    ns_port server
     ns_start client "$EXAMPLES/tcp_nodelay_client" 10.99.1.2 "$port" 100000
     local ended=0
     ns_join server || ended=$?
@@ -605,8 +602,7 @@ PYTHON
     says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and rows[0]["cures"][0]["measured"]
         and o["experiments"][0]["done_ms"] < 20 and o["experiments"][0]["left_ms"] > 35'
     # A server that works for 45 ms on the first of two writes: the second is held, but a push gains nothing.
-    ns_start thinker "$python" tests/probes/turns.py server 0 150 1 : r100 s45 r300 w50
-    ns_port thinker
+    ns_serve thinker "$python" tests/probes/turns.py server 0 150 1 : r100 s45 r300 w50
     run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
         "$python" tests/probes/turns.py client 127.0.0.1 "$port" 150 1 : w100 w300 r50
     expect 0 stderr lacks "this is a cure" stderr lacks "--experiment"
@@ -631,8 +627,7 @@ PYTHON
 }
 
 @test "a wait for room before each write does not end the pattern of a request" {
-    ns_start server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
-    ns_port server
+    ns_serve server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
     run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" -c '
 import select, socket, sys
 one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))

@@ -113,6 +113,12 @@ ns_port() {
     port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
 }
 
+# ns_serve NAME COMMAND...: starts a server that prints its port, and sets port.
+ns_serve() {
+    ns_start "$@"
+    ns_port "$1"
+}
+
 # ns_join NAME [SECONDS]: waits until it has ended by itself, and returns its exit status.
 ns_join() {
     local pid=${NS_PID[$1]}

@@ -63,14 +63,12 @@ examine() {
 
 # Starts a server with the library, and sets port.
 server() {
-    ns_start "$1" env LD_PRELOAD="$LIBRARY" "$EXAMPLES/queue_server" --connections 0 0
-    ns_port "$1"
+    ns_serve "$1" env LD_PRELOAD="$LIBRARY" "$EXAMPLES/queue_server" --connections 0 0
 }
 
 # Starts a server for clients that write in pieces. Sets port, and stalling to a client that stalls 30 times.
 victim() {
-    ns_start server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
-    ns_port server
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
     stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
 }
 

@@ -80,8 +80,7 @@ run_both() {
     local before end
     rm -f "$T"/{server,client}.{log,out,err}
     before=$(ns_delayed_acks)
-    ns_start server env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/server.log" "${on_server[@]}" "${server[@]}"
-    ns_port server
+    ns_serve server env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/server.log" "${on_server[@]}" "${server[@]}"
     timeout 60 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "${on_client[@]}" "${client[@]/#PORT/$port}" \
         >"$T/client.out" 2>"$T/client.err" 3>&- || wrong "the client failed:" "$T"/*.err || return
     ns_join server || wrong "the server failed:" "$T/server.err" || return

@@ -27,8 +27,7 @@ post() {
     shift
     # An unexpected stall is tried again: the machine may have been busy.
     for attempt in 1 2 3; do
-        ns_start server "$EXAMPLES/queue_server" 0
-        ns_port server
+        ns_serve server "$EXAMPLES/queue_server" 0
         "$@" --warmup 4 127.0.0.1 "$port" 20 >"$T/$name" 2>"$T/$name.err" 3>&-
         ns_join server
         [[ $(field stalls "$T/$name") -gt 0 && $(field stalls "$T/$name") -lt 10 ]] || break
@@ -168,12 +167,10 @@ under_policy() {
     local server client
     server=("$EXAMPLES/record_receiver" --winsock-ack 0)
     client=("$EXAMPLES/record_sender" --sndbuf 0 --winsock-send --warmup 20)
-    ns_start server "${server[@]}"
-    ns_port server
+    ns_serve server "${server[@]}"
     "${client[@]}" 127.0.0.1 "$port" 20 >"$T/without"
     ns_join server
-    ns_start server "${server[@]}"
-    ns_port server
+    ns_serve server "${server[@]}"
     shimmed NAGLESHIM_POLICY=config/policies/record-sender.json "${client[@]}" 127.0.0.1 "$port" 20 >"$T/with"
     ns_join server
     [[ $(field stalls "$T/without") -ge 8 ]]

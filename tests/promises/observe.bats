@@ -38,8 +38,7 @@ sum() {
 }
 
 serve() {
-    ns_start server "$PROBES/observe" serve
-    ns_port server
+    ns_serve server "$PROBES/observe" serve
 }
 
 # scene NAME [STATUS]: runs the scene of the probe, observed. Sets delayed to the number of delayed ACKs.
@@ -70,8 +69,7 @@ pair() {
     done
     shift
     before=$(ns_delayed_acks)
-    ns_start server observed "${server[@]}"
-    ns_port server
+    ns_serve server observed "${server[@]}"
     observed "${@//PORT/$port}" >"$T/client"
     kill "${NS_PID[server]}" 2>/dev/null || true
     delayed=$(($(ns_delayed_acks) - before))

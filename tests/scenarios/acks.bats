@@ -155,8 +155,7 @@ else:
 END
     local preload without acks
     for preload in "$PROBES/empty.so" "$LIBRARY"; do
-        ns_start server env LD_PRELOAD="$preload" "$python" "$T/short.py" server
-        ns_port server
+        ns_serve server env LD_PRELOAD="$preload" "$python" "$T/short.py" server
         "$python" "$T/short.py" client "$port" >"$T/client.out" 3>&-
         ns_join server
         acks=$(field acks "$T/client.out")
@@ -204,8 +203,7 @@ END
     local first
     for first in 0 1; do
         for with in '' "$LIBRARY"; do
-            ns_start server env LD_PRELOAD="$with" "$python" "$T/child.py" "$first"
-            ns_port server
+            ns_serve server env LD_PRELOAD="$with" "$python" "$T/child.py" "$first"
             timeout 60 "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 : w100 w300 r50 >"$T/client.out" 3>&-
             ns_join server
             cat "$T/client.out"
@@ -216,8 +214,7 @@ END
 }
 
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
-    ns_start server "$python" tests/probes/turns.py server 0 60 4 : r1 w1
-    ns_port server
+    ns_serve server "$python" tests/probes/turns.py server 0 60 4 : r1 w1
     [[ $(NAGLESHIM_LOG=info LD_PRELOAD="$LIBRARY" "$python" 2>&1 3>&- -c "import socket, time
 for turn in range(240):
     s = socket.create_connection(('127.0.0.1', $port)) if turn % 60 == 0 else s

@@ -59,8 +59,7 @@ turns() {
     [[ $measured != server ]] || side=far
     before=$(acks_of "$side")
     # shellcheck disable=SC2086 # words
-    ns_start server "${FAR[@]}" "${at_server[@]}" "$python" tests/probes/turns.py server 0 $1
-    ns_port server
+    ns_serve server "${FAR[@]}" "${at_server[@]}" "$python" tests/probes/turns.py server 0 $1
     for ((count = 0; count < ${3:-1}; count++)); do
         # shellcheck disable=SC2086 # words
         timeout 60 "${at_client[@]}" "$python" tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
@@ -152,8 +151,7 @@ learns() {
 # median, p99 and segments.
 trickle() {
     local known
-    ns_start server "${FAR[@]}" "$python" tests/probes/trickle.py sink 2003
-    ns_port server
+    ns_serve server "${FAR[@]}" "$python" tests/probes/trickle.py sink 2003
     timeout 60 "${@:3}" "$python" tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
     ns_join server
     acks_of near >/dev/null

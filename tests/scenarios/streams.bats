@@ -43,8 +43,7 @@ middle_of_three() {
 as_few_segments() {
     local with cpus attempt without by_hand ours
     two_cpus
-    ns_start reader taskset -c "${cpus[0]}" "$PROBES/bench_stream" reader 0 65536
-    ns_port reader
+    ns_serve reader taskset -c "${cpus[0]}" "$PROBES/bench_stream" reader 0 65536
     for attempt in 1 2 3 4 5; do
         without=()
         by_hand=()
@@ -79,8 +78,7 @@ as_few_segments() {
 # saturated PIECES CLIENTS ROUNDS: sets stalls, and late to the 90th percentile of the rounds in us. The array "with" is put
 # in front of the server's command.
 saturated() {
-    ns_start server "${with[@]}" "$PROBES/bench_saturated" server 0 "$1"
-    ns_port server
+    ns_serve server "${with[@]}" "$PROBES/bench_saturated" server 0 "$1"
     timeout 60 "$PROBES/bench_saturated" client 127.0.0.1 "$port" "$@" >"$T/client.out" 2>"$T/client.err" 3>&- ||
         wrong "it failed:" "$T/client.err" "$T/server.err" || return
     shimmed=0

@@ -31,8 +31,7 @@ packets() {
     local rounds=$1 warmup=$2
     shift 2
     rm -f "$CLIENT_LOG"
-    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
-    ns_port server
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
     timeout -s KILL 30 env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/client.log" "$@" "${CLIENT[@]}" \
         --stats --warmup "$warmup" 127.0.0.1 "$port" "$rounds" >"$T/client.out" 2>"$T/client.err" 3>&- ||
         wrong "the client failed with $?: $*" "$T/client.err" || return
@@ -261,8 +260,7 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
     local policy
     for policy in '' '{"version": 1, "rules": [{}]}' "$cork"; do
         rm -f "$T/closed" "$T/log"
-        ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
-        ns_port server
+        ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
         if [[ -n $policy ]]; then
             echo "$policy" >"$T/policy.json"
             export LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$T/policy.json NAGLESHIM_LOG=debug \
@@ -286,8 +284,7 @@ os.execv(sys.argv[3], sys.argv[3:])' "$@")
 # in_allow_list HOW PRELOAD POLICY: runs the client that installs a seccomp filter; its exit status.
 in_allow_list() {
     local status=0
-    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
-    ns_port server
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
     NAGLESHIM_POLICY=$3 LD_PRELOAD=$2 timeout 20 "$PROBES/allow_list" "$port" "$1" >"$T/shut.out" \
         2>"$T/shut.err" 3>&- || status=$?
     ns_join server || true

@@ -108,16 +108,14 @@ both_log() {
 
 @test "doctor reads the status of a 32-bit process, and cure ends its stalls" {
     local policy='NAGLESHIM_POLICY={"version": 1, "rules": [{"send": "app", "ack": "app"}]}'
-    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
-    ns_port server
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
     ns_start client env LD_PRELOAD="$PWD/build/i386/libnagleshim.so" "$policy" "$CLIENT" 127.0.0.1 "$port" 20
     sleep 0.3
     doctor_of client
     expect_part output "rule 1: send app, ack app; used for 1 socket"
     ns_join client
     ns_join server
-    ns_start server "$EXAMPLES/tcp_nodelay_server" 0 0
-    ns_port server
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
     export RUNTIME_DIRECTORY=$T/state
     ns_start client "$CLIENT" --stats 127.0.0.1 "$port" 150
     sleep 0.3
