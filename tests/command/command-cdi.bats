@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim cdi` prints a specification that gives the library to a container that asks for it, with paths that exist.
-# Runs `nagleshim cdi`, and podman, if it is installed, with the printed specification.
 
 load ../helpers/doctor
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: check and explain search a list of policy directories as the library does.
-# NAGLESHIM_POLICY_DIR as a list, and `nagleshim check --dir`.
 
 load ../helpers/doctor
 

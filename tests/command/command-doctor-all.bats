@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --all` shows for every process whether the library works in it, and why not.
-# `nagleshim doctor --all`. Each scene has its own PID namespace, so that no other process is listed.
+# Each scene has its own PID namespace, so that no other process is listed.
 
 load ../helpers/doctor
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --pid` shows what the library does in a running process, or that this is unknown.
-# `nagleshim doctor --pid` of processes in which the library works, and of processes that cannot be judged.
 
 load ../helpers/doctor
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: The one library file loads on glibc 2.17 and newer and on musl, and exports libc's names and nothing else.
-# Checks the library's file: what a dynamic loader reads before any of its code runs. One file must load on glibc 2.17
-# and newer and on musl, so it may not need more than these have. NS_ELF_LIBRARY names another file to check; a test
-# uses it to show that each check can fail.
+# NS_ELF_LIBRARY names another file to check; a test uses it to show that each check can fail.
 
 load ../helpers/common
 

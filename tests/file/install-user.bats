@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: An ordinary user can build from a fresh clone and install below the home directory; one line names what is missing.
-# Builds from a fresh clone and installs as an ordinary user, and checks what is fetched, printed and installed. apt-get
-# is a script that copies cJSON's source from the place to which it was fetched before.
+# apt-get is a script that copies cJSON's source from the place to which it was fetched before.
 
 export BATS_TEST_TIMEOUT=400 # it builds
 load ../helpers/common

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Valid policies are accepted, and each mistake is rejected with one line that names the place and the mistake.
-# Tests which policies the parser accepts and rejects, the exact text of each error, whether schema and parser agree, and
-# the unit tests of the parts that need no preloading. Must not start a process that outlives a test.
+# It also runs the unit tests of the parts that need no preloading.
 
 load ../helpers/command
 load ../helpers/policies

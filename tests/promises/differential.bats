@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Random programs see the same results, errno, events, signals and bytes with the library as without it.
-# tests/differential runs random sequences of socket calls without the library and with it, under each policy, against a
-# peer that follows the script. Return values, errno, revents, signals and bytes must be the same. The scripts in
-# corpus.txt, which once differed, run first, then scripts made from the first seeds. With DIFFERENTIAL_SECONDS
+# The scripts in corpus.txt, which once differed, run first, then scripts made from the first seeds. With DIFFERENTIAL_SECONDS
 # (make fuzz-programs: 3600 in all) the seeds are new. A script that differs is cut down to a few lines, printed, and kept
 # in build/differential/findings.
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: Whichever call of the library fails, from start-up to exit, the program works as usual.
 # A second preloaded library (probes/calls/faults.so.c) makes calls of the library fail: the n-th call, or all calls from
-# the n-th on. The program's bytes, output and exit status must be as usual. n is increased until the library makes fewer
-# calls; FAULTS_ALL=1 tries every n.
+# the n-th on. n is increased until the library makes fewer calls; FAULTS_ALL=1 tries every n.
 
 load ../helpers/common
 

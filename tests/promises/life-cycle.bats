@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: Bytes arrive complete, in order and in time through every close, fork, exec, signal, reset and hand-over.
 # Parts: 2
-# The scenarios change descriptors, connections, threads and processes while bytes are held. The bytes must arrive
-# complete, in order and in time, and the errors must be those without the library. Each scenario runs with the built-in
-# policy and under auto-cork.
+# The scenarios change descriptors, connections, threads and processes while bytes are held.
 
 load ../helpers/common
 

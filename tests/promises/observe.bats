@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: The observing library changes nothing, and records the stalls that the kernel counts.
-# Programs that stall run with libnagleshim-observe.so. The number of stalls in their record equals TcpExtDelayedACKs in
-# the test's own network namespace, which tests/run makes. The programs make the same calls and get the same results as
-# without the library. A record survives the end of its process, and making it does not harm the process.
+# The number of stalls in a record equals TcpExtDelayedACKs in the test's own network namespace, which tests/run makes.
 
 load ../helpers/common
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: A program that does not use TCP makes at most two extra system calls for a descriptor that it writes to, a TCP program only those that set up a socket.
-# strace shows the system calls that the library adds after a program's start. A program without TCP sockets must make
-# the same calls in the same order. A TCP client under the built-in policy may add only those that set up a new socket.
+# strace shows the system calls that the library adds after a program's start.
 
 load ../helpers/common
 

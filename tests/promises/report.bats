@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: With NAGLESHIM_LOG=info a process with TCP sockets prints one line at its end, which no program can notice.
-# Tests the report that a process prints at its end, and the lines about each socket with NAGLESHIM_LOG=debug. A process
-# prints its own report once, however it ends. The program is probes/report: it has one connection with itself, makes ten
-# bursts, and ends.
+# The program is probes/report: it has one connection with itself, makes ten bursts, and ends.
 
 load ../helpers/common
 

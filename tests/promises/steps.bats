@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: The library sets TCP_NODELAY and sends ACKs exactly where a wait would stall, and does nothing anywhere else.
-# strace shows what the library does on a connection between the program's own calls: when it sets and clears
-# TCP_NODELAY, when it sends an ACK, and when it does nothing.
+# strace shows what the library does on a connection between the program's own calls.
 
 load ../helpers/common
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait.
-# In each mode 64 threads make random socket calls on 2 000 sockets. No byte may be lost, changed or out of order, errno
-# must not change, no descriptor may be left over, and no byte may be held across a wait. STRESS_SECONDS is the time for
-# each mode (make check-stress: 60). STRESS_SEED repeats a sequence of calls.
+# STRESS_SECONDS is the time for each mode (make check-stress: 60). STRESS_SEED repeats a sequence of calls.
 
 BATS_TEST_TIMEOUT=$((320 + 3 * $(printf %.0f "${STRESS_SECONDS:-1}"))) # each may be tried three times
 load ../helpers/common

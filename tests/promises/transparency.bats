@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: Calls have the same results as without the library, under every policy and in every place of a program.
-# build/probes/transparency makes calls of the call table in a given place of a program and prints results, errno and
-# bytes. Each test compares its output with and without the library. The differential fuzzer (differential.bats) makes
-# the calls on sockets with all kinds of arguments, also in children of fork and vfork and in signal handlers.
+# build/probes/transparency prints results, errno and bytes. The differential fuzzer (differential.bats) makes the calls on
+# sockets with all kinds of arguments, also in children of fork and vfork and in signal handlers.
 
 load ../helpers/common
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: A message that Python or Java writes in many pieces does not stall, and leaves in as many segments as its mode says.
-# The programs write a message in many pieces, which their languages make easy. The server counts the segments that
-# arrive; the first 20 messages are not counted.
+# The server counts the segments that arrive; the first 20 messages are not counted.
 
 load ../helpers/common
 load ../helpers/matrix

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Over a wire of 10 ms each way, a request takes its round trips and does not wait for a delayed ACK.
-# Two network namespaces are connected by a wire that takes 10 ms each way, with segments of an ordinary size.
 
 load ../helpers/common
 load ../helpers/matrix

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: With other preloaded libraries, in sandboxes and in unusual programs the library works, or it disables itself.
-# Other preloaded libraries, unusual programs, and systems in which something is missing. Each test shows first that the
-# client of Red Hat's example stalls in the same situation without the library; then that the library is loaded and
-# cures it, or disables itself.
+# Each test shows first that the client of Red Hat's example stalls in the same situation without the library.
 
 load ../helpers/common
 

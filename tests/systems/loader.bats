@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: Libraries opened with RTLD_DEEPBIND, such as PHP's extensions, are cured like the rest of the program; no other memory changes.
 # A library that is opened with RTLD_DEEPBIND finds libc's functions before nagleshim's, so its calls are redirected.
-# Everything else must be as without nagleshim: the mode of dlopen, the loader's search path, which depends on the caller,
-# and the definition of a function that each object uses.
+# Everything else, such as the mode of dlopen and the loader's search path, must be as without nagleshim.
 
 load ../helpers/common
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Calls reach a library that is preloaded after nagleshim, whatever the format of its symbol table.
-# The calls that nagleshim passes on must reach the next definition in the loader's order.
 
 load ../helpers/common
 

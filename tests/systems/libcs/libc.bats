@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: One build of the library works on glibc from 2.31 on and on musl.
 # Tests the library that was built here with another libc, NS_LIBC. tests/systems/libcs/run builds the programs for it, and
-# sets NS_LIBC_PROGRAMS to the command that runs them there. Each cure is compared with the same two programs without the
-# library, which stall.
+# sets NS_LIBC_PROGRAMS to the command that runs them there.
 
 load ../../helpers/common
 load ../../helpers/matrix
