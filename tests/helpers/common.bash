@@ -28,6 +28,7 @@ ns_setup() {
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # The policies of this machine must not affect the tests.
     export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C
+    as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     umask 022 # the command warns about files that others may write to
     mkdir -p "$NAGLESHIM_POLICY_DIR"
 }
@@ -98,11 +99,7 @@ ns_start() {
 ns_wait_for() {
     local end=$((SECONDS + ${3:-10}))
     until grep -qaE -- "$2" "$1" 2>/dev/null; do
-        if ((SECONDS > end)); then
-            echo "no line of $1 matches '$2':"
-            cat "$1" || true
-            return 1
-        fi
+        ((SECONDS <= end)) || wrong "no line of $1 matches '$2':" "$1" || return
         sleep 0.01
     done
 }
@@ -184,6 +181,14 @@ ns_mount_namespace() {
     mounts=()
     [[ ${NAGLESHIM_MUST_WORK:-} == 1 && $EUID -eq 0 && ! -e /etc/nagleshim &&
         ! -e /usr/local/lib/libnagleshim.so ]] || ns_skip "no mount namespace of one's own"
+}
+
+# free_port: prints a port that nobody uses, for a program that cannot choose a free one itself.
+free_port() {
+    python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
 }
 
 # mapped NAME: is the library mapped in a running program that ns_start has started?

@@ -120,7 +120,7 @@ seen_end_server() {
 # front. In $T/VIEW are the client's output and exit status, NAME-client.out and NAME.status, and the number of delayed
 # ACKs, NAME.delayed.
 seen_run() {
-    local view=$1 name=$2 holder host=127.0.0.1 near far server client before status=0 end line
+    local view=$1 name=$2 holder host=127.0.0.1 near far server client before status=0
     holder=$(<"$BATS_FILE_TMPDIR/$view")
     near=(nsenter --net="/proc/$holder/ns/net")
     far=("${near[@]}")
@@ -135,15 +135,7 @@ seen_run() {
     fi
     seen_programs
     ns_start server "${far[@]}" "${before_server[@]}" "${server[@]}"
-    printf -v line ': [0-9A-F]+:%04X [0-9A-F]+:0000 0A ' "$port"
-    end=$((SECONDS + 10))
-    until "${far[@]}" grep -qE "$line" /proc/net/tcp /proc/net/tcp6; do
-        if ((SECONDS > end)) || ! kill -0 "${NS_PID[server]}"; then
-            cat "$T"/server.*
-            return 1
-        fi
-        sleep 0.01
-    done
+    wait_for_listener server "$port" "${far[@]}" || return
     before=$(seen_delayed)
     timeout 60 "${near[@]}" "${before_client[@]}" "${client[@]}" \
         >"$T/$name-client.out" 2>"$T/$name-client.err" </dev/null 3>&- || status=$?

@@ -34,23 +34,14 @@ need() {
     ns_python "${modules[@]}"
 }
 
-# free_port: a port that nobody uses, for a program that cannot choose a free one itself.
-free_port() {
-    "$python" -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
-}
-
-# wait_for_listener NAME PORT: waits until a program that ns_start has started listens there.
+# wait_for_listener NAME PORT [WORD]...: waits until a program that ns_start has started listens there. The words start a command
+# in its network namespace.
 wait_for_listener() {
     local end=$((SECONDS + 20)) line
     printf -v line ': [0-9A-F]+:%04X [0-9A-F]+:0000 0A ' "$2"
-    until grep -qE "$line" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+    until "${@:3}" grep -qE "$line" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
         if ! kill -0 "${NS_PID[$1]}" 2>/dev/null || ((SECONDS > end)); then
-            echo "$1 does not listen on port $2"
-            cat "$T/$1.out" "$T/$1.err"
-            return 1
+            wrong "$1 does not listen on port $2" "$T/$1.out" "$T/$1.err" || return
         fi
         sleep 0.01
     done

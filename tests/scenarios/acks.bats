@@ -60,8 +60,7 @@ as_few_segments() {
 
 @test "a reader that leaves data unread until it is complete waits at most for the shortest delayed ACK of the kernel" {
     local way
-    "$python" -c 'import socket; socket.socket().getsockopt(socket.IPPROTO_TCP, 46)' 2>/dev/null ||
-        ns_skip "this kernel has no TCP_DELACK_MAX_US"
+    kernel_bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
     for way in 'lowat64 : w64 select r64' 'lowat64 : w64 poll r64' ': w64 peek64' ': w64 count64' ': w64 nap64'; do
         cured ': r64 w32 w32' "$way" 20000
     done

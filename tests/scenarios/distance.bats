@@ -8,7 +8,13 @@ setup() {
     ns_setup
     [[ $NS_ISOLATED == 1 ]] || ns_skip "no network namespace of one's own"
     ns_python
-    ns_start line "$PROBES/delay_line" 10000
+    line 10000
+}
+
+# line OPTION...: starts a line, instead of the one before. The options are those of delay_line.
+line() {
+    [[ -z ${NS_PID[line]-} ]] || ns_stop line
+    ns_start line "$PROBES/delay_line" "$@"
     ns_wait_for_tun line '^near '
     FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
 }
@@ -40,14 +46,6 @@ post() {
 @test "10 ms away: with the library on the server only, a POST in two writes takes two round trips" {
     local on_server=(LD_PRELOAD="$LIBRARY") on_client=()
     post 40 48
-}
-
-# line OPTION...: another line, whose options are those of delay_line.
-line() {
-    ns_stop line
-    ns_start line "$PROBES/delay_line" "$@"
-    ns_wait_for_tun line '^near '
-    FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
 }
 
 # turns SERVER CLIENT [CLIENTS]: probes/turns.py at both ends, with the words in the arrays at_server and at_client in

@@ -307,11 +307,7 @@ in_allow_list() {
 
 # start_sshd PRELOAD POLICY: on a port that was free a moment ago, because sshd cannot choose one.
 start_sshd() {
-    ns_python
-    port=$("$python" -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])')
+    port=$(free_port)
     printf '%s\n' "Port $port" 'ListenAddress 127.0.0.1' "HostKey $T/host_key" \
         "AuthorizedKeysFile $T/key.pub" 'StrictModes no' 'UsePAM no' 'PermitRootLogin yes' \
         'PidFile none' >"$T/sshd_config"
