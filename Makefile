@@ -195,11 +195,11 @@ $B/unit/%: tests/unit/%.c $B/libnagleshim-testing.a
 
 # The differential fuzzer: the program that loads the library, and the runner, which is the program's peer.
 DIFFERENTIAL := $B/differential/program $B/differential/runner $B/probes/mistakes.so
-$B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) tests/probes/raw.h tests/probes/system.h
+$B/differential/program: $(wildcard tests/differential/*.c tests/differential/*.h) $(PROBE_H)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^) -pthread
 
-$B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h tests/probes/system.h
+$B/differential/runner: $(wildcard tests/differential/runner/*) tests/differential/shared.h $(PROBE_H)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.c,$^)
 

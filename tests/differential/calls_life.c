@@ -254,31 +254,18 @@ SLOT_CALLS(shutdown)
 CALLS(pass)
 {
     struct slot *from = word_slot(op, 1), *to = word_slot(op, 2);
-    int fds[2];
+    int fds[2], came = -1;
     char byte = 'x';
-    union {
-        char room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {.align = {.cmsg_len = CMSG_LEN(sizeof(int)),
-                           .cmsg_level = SOL_SOCKET,
-                           .cmsg_type = SCM_RIGHTS}};
-    struct iovec piece = {&byte, 1};
-    struct msghdr header = {.msg_iov = &piece,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = sizeof control.room};
+    struct right right;
     if (connection_of(from) && references(from) > 1)
         return note(op, " skipped");
-    memcpy(CMSG_DATA(&control.align), &from->fd, sizeof(int));
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
         return;
-    CALL(op, sendmsg(fds[0], &header, 0));
+    CALL(op, sendmsg(fds[0], right_message(&right, &byte, 1, from->fd), 0));
     bool sent = op->result == 1;
-    int came = -1;
     if (sent) {
-        CALL(op, recvmsg(fds[1], &header, 0));
-        memcpy(&came, CMSG_DATA(&control.align), sizeof(int));
-        op->result = came;
+        CALL(op, recvmsg(fds[1], right_message(&right, &byte, 1, -1), 0));
+        op->result = came = right_of(&right);
         note_number(op, " descriptor ", came);
     }
     close(fds[0]);

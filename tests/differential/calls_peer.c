@@ -8,22 +8,11 @@ SLOT_CALLS(lend)
     struct connection *connection = connection_of(slot);
     struct message message = {
         .verb = RIGHTS, .connection = slot->connection, .number = word_number(op, 2) % 4096};
-    union {
-        char room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {.align = {.cmsg_len = CMSG_LEN(sizeof(int)),
-                           .cmsg_level = SOL_SOCKET,
-                           .cmsg_type = SCM_RIGHTS}};
-    struct iovec piece = {&message, sizeof message};
-    struct msghdr header = {.msg_iov = &piece,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = sizeof control.room};
+    struct right right;
     struct reply reply = {0};
     if (!connection || connection->over || connection->stopped)
         return note(op, " skipped");
-    memcpy(CMSG_DATA(&control.align), &slot->fd, sizeof(int));
-    CALL(op, sendmsg(CONTROL_FD, &header, 0));
+    CALL(op, sendmsg(CONTROL_FD, right_message(&right, &message, sizeof message, slot->fd), 0));
     if (op->result < 0)
         return;
     RAW(read, CONTROL_FD, &reply, sizeof reply, 0);

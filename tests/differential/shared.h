@@ -4,7 +4,7 @@
  * program is kept, and so that children can add to it. */
 #pragma once
 
-#include "../probes/system.h"
+#include "../probes/rights.h"
 
 enum {
     CONTROL_FD = 1000, /* a socket to the runner, which is also the peer */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "raw.h"
+#include "rights.h"
 #include "scenario.h"
 
 #include <netinet/tcp.h>
@@ -358,16 +359,8 @@ __attribute__((unused)) static pid_t fork_later(void)
 /* Returns what sendmsg returns. */
 __attribute__((unused)) static ssize_t try_to_send_right(int by, int fd)
 {
-    char control[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec one = {control, 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    return sendmsg(by, &message, MSG_NOSIGNAL);
+    struct right right;
+    return sendmsg(by, right_message(&right, "", 1, fd), MSG_NOSIGNAL);
 }
 
 __attribute__((unused)) static void send_right(int by, int fd)
@@ -377,16 +370,11 @@ __attribute__((unused)) static void send_right(int by, int fd)
 
 __attribute__((unused)) static int receive_right(int from)
 {
-    char control[CMSG_SPACE(sizeof(int))], byte;
-    int fd = -1;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    EXPECT(recvmsg(from, &message, MSG_CMSG_CLOEXEC) == 1);
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    EXPECT(header && header->cmsg_type == SCM_RIGHTS);
-    if (header)
-        memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    char byte;
+    struct right right;
+    EXPECT(recvmsg(from, right_message(&right, &byte, 1, -1), MSG_CMSG_CLOEXEC) == 1);
+    int fd = right_of(&right);
+    EXPECT(fd >= 0);
     return fd;
 }
 

@@ -196,25 +196,12 @@ static struct reply perform(const struct message *message, int verb, int passed)
     return reply;
 }
 
-static int passed_descriptor(struct msghdr *header)
-{
-    int fd = -1;
-    struct cmsghdr *item = CMSG_FIRSTHDR(header);
-    if (item && item->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(item), sizeof fd);
-    return fd;
-}
-
 void peer_message(void)
 {
     struct message message;
-    char control[CMSG_SPACE(sizeof(int))];
-    struct iovec piece = {&message, sizeof message};
-    struct msghdr header = {.msg_iov = &piece,
-                            .msg_iovlen = 1,
-                            .msg_control = control,
-                            .msg_controllen = sizeof control};
-    if (recvmsg(control_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof message)
+    struct right right;
+    struct msghdr *header = right_message(&right, &message, sizeof message, -1);
+    if (recvmsg(control_fd, header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof message)
         return;
     if (message.verb == LATER) {
         if (order_count < LATER_MOST)
@@ -225,7 +212,7 @@ void peer_message(void)
     if (message.verb == DONE)
         order_count = 0;
     else
-        reply = perform(&message, message.verb, passed_descriptor(&header));
+        reply = perform(&message, message.verb, right_of(&right));
     send(control_fd, &reply, sizeof reply, MSG_NOSIGNAL);
 }
 

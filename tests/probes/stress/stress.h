@@ -6,6 +6,7 @@
 #pragma once
 
 #include "raw.h"
+#include "rights.h"
 
 #include <netinet/tcp.h>
 

@@ -160,24 +160,17 @@ static void replace_copy(struct worker *w, struct end *end, struct end *other)
 /* Sends a descriptor in a message, and receives it under another number. */
 static void pass_right(struct worker *w, struct end *end)
 {
-    char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 0;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    char byte = 0;
+    struct right right;
     unsigned which = below(w, (unsigned)end->count);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &end->fds[which], sizeof(int));
-    if (sendmsg(w->pair[0], &message, 0) != 1)
+    if (sendmsg(w->pair[0], right_message(&right, &byte, 1, end->fds[which]), 0) != 1)
         WRONG("sendmsg: errno %d", errno);
     close_some_way(w, end->fds[which]);
     end->passed = true;
-    message.msg_controllen = sizeof control;
-    if (recvmsg(w->pair[1], &message, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&message))
+    ssize_t n = recvmsg(w->pair[1], right_message(&right, &byte, 1, -1), MSG_CMSG_CLOEXEC);
+    end->fds[which] = right_of(&right);
+    if (n != 1 || end->fds[which] < 0)
         WRONG("recvmsg: errno %d", errno);
-    memcpy(&end->fds[which], CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
 }
 
 /* The child makes only async-signal-safe calls. told is shared memory. */
