@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Shared by runs on other releases of Debian: their mirror, and the table of results.
 
+# fail MESSAGE: ends the script, whose path is in "here".
+fail() {
+    echo "${here#"$PWD/"}: $*" >&2
+    exit 1
+}
+
 # Sets mirror to Debian's mirror in apt's sources, and proxy to apt's proxy for it.
 find_mirror() {
     local format='$(ORIGIN)|$(LABEL)|$(REPO_URI)'

@@ -75,11 +75,7 @@ random() {
 # found_out MISTAKE TEXT: a library with this mistake is detected, and the lines printed show it.
 found_out() {
     MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s 1 -n 2000 -m 1
-    if [[ $status -ne 1 ]] || ! grep -qE "$2" <<<"$output"; then
-        echo "$1: exit status $status"
-        echo "$output"
-        return 1
-    fi
+    [[ $status -eq 1 ]] && grep -qE "$2" <<<"$output" || wrong "$1: exit status $status"$'\n'"$output"
 }
 
 @test "the differential fuzzer detects a library that changes results, errno, bytes, masks or descriptors" {

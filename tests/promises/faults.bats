@@ -36,11 +36,8 @@ goes_on() {
         for on in "${ways[@]}"; do
             n=1
             while status=0; faulty "$call" "$n" "$on" || status=$?; [[ -e $T/failed ]]; do
-                if [[ $status -ne 7 || $(<"$T/out") != 'done' ]]; then
-                    echo "$call, the $n-th ${on:+and all after}: exit status $status"
-                    cat "$T/out" "$T/err"
-                    return 1
-                fi
+                [[ $status -eq 7 && $(<"$T/out") == 'done' ]] ||
+                    wrong "$call, the $n-th ${on:+and all after}: exit status $status" "$T/out" "$T/err" || return
                 if [[ -n ${FAULTS_ALL-} ]]; then n=$((n + 1)); else n=$((n + 1 + n / 2)); fi
                 [[ $n -le $most ]] || wrong "$call is called more than $most times" || return
             done

@@ -26,11 +26,8 @@ all_runs() {
         status=0
         ns_join "$run" "${LIFE_SECONDS:-25}" || status=$?
         # A child's results count, too.
-        if ((status != 0)) || ! grep -q '^held ' "$T/$run.out"; then
-            echo "$2, $run: exit status $status"
-            cat "$T/$run.out" "$T/$run.err"
-            return 1
-        fi
+        ((status == 0)) && grep -q '^held ' "$T/$run.out" ||
+            wrong "$2, $run: exit status $status" "$T/$run.out" "$T/$run.err" || return
         late=$((late + $(field late "$T/$run.out")))
     done
 }
@@ -38,17 +35,12 @@ all_runs() {
 # survives PROGRAM SCENARIO [may hold nothing]: nothing is wrong, and nothing late. A late run is repeated with a limit of
 # 30 ms. Bytes that wait for a delayed ACK are 40 ms late, and bytes that the kernel had to send 200 ms.
 survives() {
-    local limit run
+    local limit
     for limit in ${LIFE_LIMITS:-20 30 30 30}; do
         all_runs "$1" "$2" "$limit" || return 1
         ((late > 0)) || break
     done
-    if ((late > 0)); then
-        for run in "${runs[@]}"; do
-            tail -n 5 "$T/$run.out"
-        done
-        return 1
-    fi
+    ((late == 0)) || wrong "bytes were late:" "$T"/*.out || return
     # The other half of the test: bytes were held.
     [[ -n ${3-} || -n ${NS_UNDER-} ]] || holds "$(field held "$T/cork.out") > 0" || wrong 'nothing was held' "$T/cork.out"
 }

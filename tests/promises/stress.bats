@@ -70,11 +70,7 @@ unharmed() {
 found_out() {
     local status=0
     MISTAKE=$1 STRESS_SECONDS=0.4 STRESS_SOCKETS=200 stress "$PROBES/mistakes.so" || status=$?
-    if [[ $status -ne $2 ]] || ! grep -qE "$3" "$T/stress.out"; then
-        echo "$1: exit status $status"
-        cat "$T/stress.out"
-        return 1
-    fi
+    [[ $status -eq $2 ]] && grep -qE "$3" "$T/stress.out" || wrong "$1: exit status $status" "$T/stress.out"
 }
 
 @test "the stress program detects a library that changes one call in a thousand or holds bytes" {
