@@ -29,16 +29,7 @@ setup() {
     expect_fails p "the library is disabled: it installed a seccomp filter"
     expect_part output "seccomp: a filter is active"
     # A filter that was there before the start is not the program's own.
-    ns_start q python3 -c 'import ctypes, os, struct, sys
-libc = ctypes.CDLL(None)
-allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
-program = struct.pack("HxxxxxxP", 1, ctypes.cast(allow, ctypes.c_void_p).value)
-libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
-libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
-os.environ["LD_PRELOAD"] = sys.argv[1]
-os.execv(sys.argv[2], [sys.argv[2], "pause"])' "$LIBRARY" "$PROBES/doctor_patient"
-    ns_wait_for "$T/q.out" '^ready ' || cat "$T/q.err"
-    doctor_of q
+    examine q pause env LD_PRELOAD="$LIBRARY" "$PROBES/network_io_filter"
     expect_works q
     expect_part output "seccomp: a filter is active"
 }

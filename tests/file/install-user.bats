@@ -17,7 +17,7 @@ setup() {
 # Runs a command as an ordinary user.
 as_user() {
     if [[ $EUID -eq 0 ]]; then
-        setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+        "${as_other[@]}" "$@"
     else
         "$@"
     fi
@@ -30,7 +30,7 @@ make_there() {
 # Copies the files of a clone to $PLACE/clone, owned by the user, and cJSON's source to where the user may read it, unless
 # they are there.
 clone() {
-    local directory=$PLACE source=$CJSON
+    local source=$CJSON
     CJSON=$PLACE/cjson
     [[ ! -e $PLACE/clone ]] || return 0
     mkdir -p "$PLACE/clone/tests" "$PLACE/home"
@@ -39,11 +39,7 @@ clone() {
     cp -R "$source" "$CJSON"
     [[ $EUID -eq 0 ]] || return 0
     chown -R 65534:65534 "$PLACE/clone" "$PLACE/home" "$CJSON"
-    # The directories of bats are accessible to their owner only.
-    while [[ $directory != "${BATS_RUN_TMPDIR%/*}" ]]; do
-        chmod a+x "$directory"
-        directory=${directory%/*}
-    done
+    let_others_in "$PLACE" # bats lets only their owner into its directories
 }
 
 # Sets TOOLS to a directory with the programs of this machine, except those named. The apt-get there knows one source.

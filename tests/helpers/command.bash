@@ -76,16 +76,6 @@ each_refused() {
     done
 }
 
-# let_others_in DIR: lets every user enter DIR and the directories above it.
-let_others_in() {
-    local dir=$1
-    while [[ $dir != / ]]; do
-        chmod o+x "$dir" || cannot_here "no way in for another user"
-        dir=${dir%/*}
-        dir=${dir:-/}
-    done
-}
-
 # program KIND FILE: builds a program that the library cannot reach for one reason. It exits with 3.
 program() {
     local kind=$1 file=$2 flags=()

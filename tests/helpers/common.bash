@@ -191,6 +191,16 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
+# let_others_in DIR: lets every user enter DIR and the directories above it.
+let_others_in() {
+    local dir=$1
+    while [[ $dir != / ]]; do
+        chmod o+x "$dir" || ns_skip "no way in for another user"
+        dir=${dir%/*}
+        dir=${dir:-/}
+    done
+}
+
 # mapped NAME: is the library mapped in a running program that ns_start has started?
 mapped() {
     local maps

@@ -36,17 +36,12 @@ END
 
 # Lets top run as another user, with copies of its files that this user may read.
 two_users() {
-    local directory=$T
     [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
     cp "$EXAMPLES/queue_server" "$EXAMPLES/queue_put" "$NS" "$T"
     EXAMPLES=$T NS=$T/nagleshim
     chmod 777 "$T"
-    while [[ $directory != / ]]; do
-        chmod a+x "$directory"
-        directory=${directory%/*}
-        directory=${directory:-/}
-    done
-    AS=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    let_others_in "$T"
+    AS=("${as_other[@]}")
 }
 
 # shown COMMAND...: runs it, and shows what it printed.

@@ -83,7 +83,6 @@ SCENARIO_NAMED(hears_at_once, "get")
 }
 
 SCENE("whole", says(); EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1))
-
 SCENE("peek", says(); EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1))
 
 SCENARIO("vector")
