@@ -74,6 +74,15 @@ extern struct ns_real ns_real;
  * libpthread or libutil. */
 #define NS_NEXT(name) (ns_real.name)
 
+/* The value of an expression whose calls may change errno, which stays as it is. */
+#define NS_QUIETLY(expression)                                                                     \
+    ({                                                                                             \
+        int saved = errno;                                                                         \
+        __typeof__(expression) value_ = (expression);                                              \
+        errno = saved;                                                                             \
+        value_;                                                                                    \
+    })
+
 /* Look up all calls. Returns the function to call for id. If a call of libpthread or libutil (glibc
  * before 2.34) is missing, its entry stays NULL and the next call looks it up again, since the
  * library may be loaded later. errno is unchanged. Not async-signal-safe. */

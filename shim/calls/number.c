@@ -60,29 +60,19 @@ static long number_of(long number, long a[6])
 #define number_of(number, a) (number)
 #endif
 
+/* Before a call, and when it is done. */
 #define NS_NUMBER_OF_CALL(name, call)
-static void before(long number, const long a[6])
+static void hook(bool done, long number, const long a[6], long result)
 {
     int fd = (int)a[0];
     switch (number) {
 #define NS_NUMBER(name, before, after)                                                             \
     case SYS_##name:                                                                               \
-        before;                                                                                    \
-        break;
-#include "calls/numbers.def"
-#undef NS_NUMBER
-    default:
-        break;
-    }
-}
-
-static void after(long number, const long a[6], long result)
-{
-    int fd = (int)a[0];
-    switch (number) {
-#define NS_NUMBER(name, before, after)                                                             \
-    case SYS_##name:                                                                               \
-        after;                                                                                     \
+        if (done) {                                                                                \
+            after;                                                                                 \
+        } else {                                                                                   \
+            before;                                                                                \
+        }                                                                                          \
         break;
 #include "calls/numbers.def"
 #undef NS_NUMBER
@@ -117,9 +107,9 @@ NS_EXPORT long syscall(long number, ...)
     default:
         break;
     }
-    before(number, a);
+    hook(false, number, a, 0);
     result = NS_REAL(syscall)(made, b[0], b[1], b[2], b[3], b[4], b[5]);
     if (result >= 0 && !ns_has_other_fds())
-        after(number, a, result);
+        hook(true, number, a, result);
     return result;
 }

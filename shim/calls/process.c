@@ -110,21 +110,16 @@ static void list_copy(char **array, size_t count, const char *first, va_list *li
     va_start(list, first);                                                                         \
     list_copy(array, count, first, &list)
 
-NS_EXPORT int execl(const char *path, const char *first, ...)
-{
-    NS_LIST_TO_ARRAY(arguments, first);
-    va_end(list);
-    ns_before_exec();
-    return NS_REAL(execv)(path, arguments);
-}
-
-NS_EXPORT int execlp(const char *file, const char *first, ...)
-{
-    NS_LIST_TO_ARRAY(arguments, first);
-    va_end(list);
-    ns_before_exec();
-    return NS_REAL(execvp)(file, arguments);
-}
+#define EXEC_LIST(name, array_form)                                                                \
+    NS_EXPORT int name(const char *program, const char *first, ...)                                \
+    {                                                                                              \
+        NS_LIST_TO_ARRAY(arguments, first);                                                        \
+        va_end(list);                                                                              \
+        ns_before_exec();                                                                          \
+        return NS_REAL(array_form)(program, arguments);                                            \
+    }
+EXEC_LIST(execl, execv)
+EXEC_LIST(execlp, execvp)
 
 NS_EXPORT int execle(const char *path, const char *first, ...)
 {

@@ -95,28 +95,18 @@ static struct ns_conn *before_vector(int fd, struct ns_conn *conn, int flags)
     return conn;
 }
 
-NS_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
-{
-    struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, false), 0);
-    ssize_t result = NS_REAL(readv)(fd, vector, count);
-    if (conn)
-        ns_in_end(fd, conn, result, errno, 0);
-    return result;
-}
-
-#define NS_PREADV2(name, offset_type)                                                              \
-    NS_EXPORT ssize_t name(int fd, const struct iovec *vector, int count, offset_type offset,      \
-                           int flags)                                                              \
+#define NS_CALL(...)
+#define NS_VECTOR(type, name, parameters, arguments, fd, flags, failure)                           \
+    NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
-        struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, false),                     \
-                                             flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);               \
-        ssize_t result = NS_REAL(name)(fd, vector, count, offset, flags);                          \
+        struct ns_conn *conn = before_vector(fd, ns_socket_managed(fd, false), flags);             \
+        type result = NS_REAL(name) arguments;                                                     \
         if (conn)                                                                                  \
             ns_in_end(fd, conn, result, errno, 0);                                                 \
         return result;                                                                             \
     }
-NS_PREADV2(preadv2, off_t)
-NS_PREADV2(preadv64v2, off64_t)
+#include "base/calls.def"
+#undef NS_CALL
 
 #define NS_RECVMMSG(name, time_type)                                                               \
     NS_EXPORT int name(int fd, struct mmsghdr *messages, unsigned count, int flags,                \

@@ -136,12 +136,10 @@ NS_EXPORT int dup(int fd)
 void ns_before_replacing(int fd, int copy)
 {
     struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
-    int saved = errno;
     /* After a seccomp filter fcntl could kill the process. */
     if (conn && ns_conn_is_tracked(conn) &&
-        (ns_process_is_disabled() || NS_REAL(fcntl)(fd, F_GETFD) >= 0))
+        (ns_process_is_disabled() || NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) >= 0))
         ns_socket_closing(copy);
-    errno = saved;
 }
 
 NS_EXPORT int dup2(int fd, int copy)
@@ -160,9 +158,7 @@ NS_EXPORT int dup3(int fd, int copy, int flags)
 
 NS_EXPORT int fclose(FILE *stream)
 {
-    int saved = errno;
-    int fd = fileno(stream);
-    errno = saved;
+    int fd = NS_QUIETLY(fileno(stream));
     if (fd >= 0 && !ns_has_other_fds())
         ns_socket_closing(fd); /* libc closes it without close() */
     return NS_REAL(fclose)(stream);
@@ -226,7 +222,5 @@ static void arrives(int fd)
 
 void ns_rights_received(const struct msghdr *message)
 {
-    int saved = errno;
     each_right(message, arrives);
-    errno = saved;
 }

@@ -26,22 +26,17 @@ bool ns_kernel_is_tcp(int domain, int type, int protocol)
 
 int ns_kernel_get(int fd, int level, int option)
 {
-    int saved = errno, value = 0;
+    int value = 0;
     socklen_t len = sizeof value;
-    if (NS_REAL(getsockopt)(fd, level, option, &value, &len) != 0)
-        value = -errno;
-    errno = saved;
-    return value;
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, level, option, &value, &len) == 0 ? value : -errno);
 }
 
 bool ns_kernel_has_ulp(int fd)
 {
     char name[16] = "";
     socklen_t len = sizeof name;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len);
-    errno = saved;
-    return result == 0 && len > 0;
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len)) == 0 &&
+           len > 0;
 }
 
 /* Members of struct tcp_info, as words: libc's struct is older. */
@@ -51,10 +46,8 @@ enum { UNACKED = 6, RTT = 17, UNSENT = 36, MIN_RTT = 37, WORDS };
 static bool ask_line(int fd, uint32_t *info)
 {
     socklen_t size = WORDS * sizeof *info;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    return result == 0 && size == WORDS * sizeof *info && info[MIN_RTT] != UINT32_MAX;
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size)) == 0 &&
+           size == WORDS * sizeof *info && info[MIN_RTT] != UINT32_MAX;
 }
 
 unsigned ns_kernel_rtt(int fd)
@@ -74,11 +67,8 @@ bool ns_kernel_line_is_full(int fd)
 
 int ns_kernel_set(int fd, int level, int option, int value)
 {
-    int saved = errno, result = 0;
-    if (NS_REAL(setsockopt)(fd, level, option, &value, sizeof value) != 0)
-        result = -errno;
-    errno = saved;
-    return result;
+    return NS_QUIETLY(NS_REAL(setsockopt)(fd, level, option, &value, sizeof value) == 0 ? 0
+                                                                                        : -errno);
 }
 
 /* A pipe, a socket and a terminal have no offset, and that of an eventfd or timerfd stays 0. The
@@ -86,11 +76,9 @@ int ns_kernel_set(int fd, int level, int option, int value)
  * 32 bits an offset of 2 GiB or more is negative, or EOVERFLOW (fs/read_write.c). */
 bool ns_kernel_is_file(int fd)
 {
-    int saved = errno;
-    long at = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR);
-    bool file = at > 0 || at < -1 || (at < 0 && errno == EOVERFLOW);
-    errno = saved;
-    return file;
+    long at;
+    return NS_QUIETLY((at = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR)) > 0 || at < -1 ||
+                      (at < 0 && errno == EOVERFLOW));
 }
 
 /* Sockets have no offset. Neither have some files of FUSE, whose server this statx does not ask
@@ -99,22 +87,19 @@ bool ns_kernel_is_file(int fd)
 bool ns_kernel_may_be_tcp(int fd)
 {
     struct statx found;
-    int saved = errno, bytes;
-    bool may = NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) < 0 && errno == ESPIPE &&
-               NS_SYSTEM(SYS_statx, fd, "", (long)(AT_EMPTY_PATH | AT_STATX_DONT_SYNC),
-                         (long)STATX_TYPE, &found) == 0 &&
-               S_ISSOCK(found.stx_mode) &&
-               (NS_SYSTEM(SYS_ioctl, fd, (long)SIOCOUTQNSD, &bytes) == 0 || errno == EINVAL);
-    errno = saved;
-    return may;
+    int bytes;
+    return NS_QUIETLY(
+        NS_SYSTEM(SYS_lseek, fd, 0l, SEEK_CUR) < 0 && errno == ESPIPE &&
+        NS_SYSTEM(SYS_statx, fd, "", (long)(AT_EMPTY_PATH | AT_STATX_DONT_SYNC), (long)STATX_TYPE,
+                  &found) == 0 &&
+        S_ISSOCK(found.stx_mode) &&
+        (NS_SYSTEM(SYS_ioctl, fd, (long)SIOCOUTQNSD, &bytes) == 0 || errno == EINVAL));
 }
 
 bool ns_kernel_has_unread(int fd)
 {
-    int saved = errno, bytes = 0;
-    bool has = NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes) == 0 && bytes > 0;
-    errno = saved;
-    return has;
+    int bytes = 0;
+    return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes)) == 0 && bytes > 0;
 }
 
 struct ns_kernel_kind ns_kernel_ask(int fd)
@@ -128,9 +113,7 @@ struct ns_kernel_kind ns_kernel_ask(int fd)
         return kind;
     kind.listens = ns_kernel_get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
     kind.connected = !kind.listens && ns_kernel_remote(fd).known;
-    int saved = errno;
-    int status = NS_REAL(fcntl)(fd, F_GETFL);
-    errno = saved;
+    int status = NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFL));
     kind.nonblock = status >= 0 && (status & O_NONBLOCK);
     return kind;
 }
@@ -139,9 +122,7 @@ static struct ns_address name_of(int fd, int (*ask)(int, struct sockaddr *, sock
 {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;
-    int saved = errno;
-    int result = ask(fd, (struct sockaddr *)&address, &len);
-    errno = saved;
+    int result = NS_QUIETLY(ask(fd, (struct sockaddr *)&address, &len));
     return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 

@@ -45,14 +45,12 @@ int *ns_process_shares(bool clears)
 bool ns_process_has_threads(void)
 {
     struct statx tasks;
-    int saved = errno;
     if (ns_process_is_disabled())
         return false;
     /* A directory's link count is the number of its subdirectories plus two. */
-    long result = NS_SYSTEM(SYS_statx, AT_FDCWD, "/proc/self/task", 0l, (long)STATX_NLINK, &tasks);
-    bool has = result == 0 && tasks.stx_nlink > 3;
-    errno = saved;
-    return has;
+    return NS_QUIETLY(NS_SYSTEM(SYS_statx, AT_FDCWD, "/proc/self/task", 0l, (long)STATX_NLINK,
+                                &tasks)) == 0 &&
+           tasks.stx_nlink > 3;
 }
 
 void ns_process_forked(bool shares)

@@ -239,32 +239,21 @@ static struct ns_endpoint *read_endpoints(struct reader *reader, const cJSON *it
     return list;
 }
 
-static void read_process(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->process = read_patterns(reader, item);
-}
-
-static void read_args(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->args = read_patterns(reader, item);
-}
-
-static void read_role(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->role = read_word(reader, item, ns_role_name, NS_ROLE_CLIENT);
-}
-
-static void read_local(struct reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    rule->local = read_endpoints(reader, item, &rule->n_local);
-}
-
-static void read_remote(struct reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    rule->remote = read_endpoints(reader, item, &rule->n_remote);
-}
+/* Reads a key of a rule. */
+#define READER(key, read)                                                                          \
+    static void read_##key(struct reader *reader, const cJSON *item, void *into)                   \
+    {                                                                                              \
+        struct ns_rule *rule = into;                                                               \
+        rule->key = read;                                                                          \
+    }
+READER(process, read_patterns(reader, item))
+READER(args, read_patterns(reader, item))
+READER(role, read_word(reader, item, ns_role_name, NS_ROLE_CLIENT))
+READER(local, read_endpoints(reader, item, &rule->n_local))
+READER(remote, read_endpoints(reader, item, &rule->n_remote))
+READER(name, read_string(reader, item, NAME_LENGTH_MOST))
+READER(send, read_word(reader, item, ns_send_name, 0))
+READER(ack, read_word(reader, item, ns_ack_name, 0))
 
 static const struct key match_keys[] = {
 #define NS_MATCH_KEY(name, read) {name, read},
@@ -325,24 +314,9 @@ static void read_comment(struct reader *reader, const cJSON *item, void *into)
         wrong(reader, item, NULL, "a string");
 }
 
-static void read_name(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->name = read_string(reader, item, NAME_LENGTH_MOST);
-}
-
 static void read_match(struct reader *reader, const cJSON *item, void *into)
 {
     read_object(reader, item, "\"match\"", match_keys, COUNT(match_keys), into);
-}
-
-static void read_send(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->send = read_word(reader, item, ns_send_name, 0);
-}
-
-static void read_ack(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_rule *)into)->ack = read_word(reader, item, ns_ack_name, 0);
 }
 
 static void read_max_delay(struct reader *reader, const cJSON *item, void *into)

@@ -43,15 +43,17 @@ static bool same_prefix(const struct in6_addr *a, const struct in6_addr *b, unsi
     return rest == 0 || ((a->s6_addr[bytes] ^ b->s6_addr[bytes]) >> (8 - rest)) == 0;
 }
 
-static bool port_in(const struct ns_endpoint *pattern, uint16_t port)
+bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
 {
-    return port >= pattern->port_low && port <= pattern->port_high;
+    return pattern->port_low <= range->port_low && range->port_high <= pattern->port_high &&
+           pattern->prefix <= range->prefix &&
+           same_prefix(&pattern->addr, &range->addr, pattern->prefix);
 }
 
 bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_address *address)
 {
-    return address->known && port_in(pattern, address->port) &&
-           same_prefix(&pattern->addr, &address->addr, pattern->prefix);
+    const struct ns_endpoint one = {address->addr, 128, address->port, address->port};
+    return address->known && ns_match_holds_all(pattern, &one);
 }
 
 /* Does a key match this address? A NULL list is an absent key. */
@@ -174,13 +176,6 @@ static bool may_hold(const struct ns_endpoint *pattern, const struct ns_endpoint
     unsigned bits = pattern->prefix < range->prefix ? pattern->prefix : range->prefix;
     return pattern->port_low <= range->port_high && range->port_low <= pattern->port_high &&
            same_prefix(&pattern->addr, &range->addr, bits);
-}
-
-bool ns_match_holds_all(const struct ns_endpoint *pattern, const struct ns_endpoint *range)
-{
-    return pattern->port_low <= range->port_low && range->port_high <= pattern->port_high &&
-           pattern->prefix <= range->prefix &&
-           same_prefix(&pattern->addr, &range->addr, pattern->prefix);
 }
 
 const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,

@@ -42,25 +42,16 @@ const struct ns_sockopt_action *ns_sockopt_action(const struct ns_rule *rule, in
     return NULL;
 }
 
-/* Does the kernel treat a negative value of this option as a very large one? */
-static bool is_unsigned(unsigned index)
-{
-    switch (index) {
-    case NS_SOCKOPT_TCP_NOTSENT_LOWAT:
-    case NS_SOCKOPT_SO_SNDBUF:
-    case NS_SOCKOPT_SO_RCVBUF:
-    case NS_SOCKOPT_SO_RCVLOWAT:
-    case NS_SOCKOPT_SO_PRIORITY:
-    case NS_SOCKOPT_SO_MARK:
-        return true;
-    default:
-        return false;
-    }
-}
+/* Options of which the kernel treats a negative value as a very large one. */
+#define BIT(name) (UINT32_C(1) << NS_SOCKOPT_##name)
+enum {
+    UNSIGNED = BIT(TCP_NOTSENT_LOWAT) | BIT(SO_SNDBUF) | BIT(SO_RCVBUF) | BIT(SO_RCVLOWAT) |
+               BIT(SO_PRIORITY) | BIT(SO_MARK)
+};
 
 static bool less(unsigned index, int a, int b)
 {
-    return is_unsigned(index) ? (unsigned)a < (unsigned)b : a < b;
+    return UNSIGNED >> index & 1 ? (unsigned)a < (unsigned)b : a < b;
 }
 
 int ns_sockopt_rewrite(const struct ns_sockopt_action *action, int value)

@@ -156,7 +156,6 @@ void ns_report_end(void)
     if (!(disabled || state == NS_STATUS_ACTIVE) || !(counts || had_socket || debugs) ||
         atomic_exchange(&written, true))
         return;
-    int saved = errno;
     ns_line_begin(&line);
     ns_line_add(&line, name);
     ns_line_add(&line, ": ");
@@ -170,7 +169,6 @@ void ns_report_end(void)
     else if (!disabled)
         ns_line_add(&line, "no TCP socket");
     ns_line_write(&line);
-    errno = saved;
 }
 
 void ns_report_is_written(void)

@@ -47,11 +47,9 @@ void ns_status_policy(enum ns_policy_origin origin, const char *path)
 
 void ns_status_rules(const struct ns_policy *policy, const struct ns_ruleset *set)
 {
-    int saved = errno;
     static struct ns_status_rule one; /* malloc's first page is not needed in every process */
     struct ns_status_rule *rules =
-        policy->n_rules == 1 ? &one : calloc(policy->n_rules, sizeof *rules);
-    errno = saved;
+        policy->n_rules == 1 ? &one : NS_QUIETLY(calloc(policy->n_rules, sizeof *rules));
     if (!rules)
         return;
     for (size_t i = 0; i < policy->n_rules; i++) {

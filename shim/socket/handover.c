@@ -74,7 +74,7 @@ void ns_handover_unseen(int fd)
 static void each_handed_on(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    int flags = is_own_listener(conn) ? NS_REAL(fcntl)(fd, F_GETFD) : -1;
+    int flags = is_own_listener(conn) ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
     if (flags >= 0 && !(flags & FD_CLOEXEC))
         restore_listener(fd, conn);
     NS_DEBUG(fd, "may be handed on to another program");
@@ -98,14 +98,12 @@ void ns_handover_all_unseen(void)
 
 void ns_handover_begins(bool replaced)
 {
-    int saved = errno;
     if (ns_process_is_disabled())
         return;
     ns_rewrite_commit();
     ns_flush_process(); /* other threads' too: the child has only this thread */
     if (replaced && ns_socket_take_changed())
         ns_fd_each(each_handed_on, NULL);
-    errno = saved;
 }
 
 /* From now on the socket is left alone, and its options become the program's own. */
