@@ -18,6 +18,8 @@
 /* The kernel's own, which <sys/statvfs.h> has by another name. */
 enum { NOEXEC = 8 };
 
+#define call(number, a, b, c, d, e) ns_raw_syscall(number, a, b, c, d, e, 0)
+
 static size_t length(const char *text)
 {
     size_t n = 0;
@@ -28,7 +30,7 @@ static size_t length(const char *text)
 
 static void say(const char *text)
 {
-    ns_raw_syscall(SYS_write, 2, (long)text, (long)length(text), 0, 0);
+    call(SYS_write, 2, (long)text, (long)length(text), 0, 0);
 }
 
 static const char *reason(long error)
@@ -96,9 +98,9 @@ static long copy_bytes(long from, long to)
 {
     static char buffer[65536];
     long n;
-    while ((n = ns_raw_syscall(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
+    while ((n = call(SYS_read, from, (long)buffer, sizeof(buffer), 0, 0)) > 0)
         for (long done = 0; done < n;) {
-            long wrote = ns_raw_syscall(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
+            long wrote = call(SYS_write, to, (long)(buffer + done), n - done, 0, 0);
             if (wrote < 0)
                 return wrote;
             done += wrote;
@@ -111,17 +113,16 @@ static long write_new(long from, const char *path)
 {
     long error, to;
     /* An earlier copy that was killed may have left the file. */
-    ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
-    to = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                        0444, 0);
+    call(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+    to = call(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444, 0);
     if (to < 0)
         return to;
     error = copy_bytes(from, to);
     if (error == 0)
-        error = ns_raw_syscall(SYS_fchmod, to, 0444, 0, 0, 0);
-    ns_raw_syscall(SYS_close, to, 0, 0, 0, 0);
+        error = call(SYS_fchmod, to, 0444, 0, 0, 0);
+    call(SYS_close, to, 0, 0, 0, 0);
     if (error != 0)
-        ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
+        call(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
     return error;
 }
 
@@ -132,23 +133,21 @@ static int copy_file(const char *directory, const char *file)
     long error, from;
     if (!join(path, directory, "/", name, "") || !join(new_path, directory, "/.", name, ".new"))
         return failed("write into ", directory, -ENAMETOOLONG);
-    from = ns_raw_syscall(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
+    from = call(SYS_openat, AT_FDCWD, (long)file, O_RDONLY | O_CLOEXEC, 0, 0);
     if (from < 0)
         return failed("read ", file, from);
     error = write_new(from, new_path);
-    ns_raw_syscall(SYS_close, from, 0, 0, 0, 0);
+    call(SYS_close, from, 0, 0, 0, 0);
     if (error == 0) {
-        error = ns_raw_syscall(SYS_renameat2, AT_FDCWD, (long)new_path, AT_FDCWD, (long)path, 0);
+        error = call(SYS_renameat2, AT_FDCWD, (long)new_path, AT_FDCWD, (long)path, 0);
         if (error != 0)
-            ns_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)new_path, 0, 0, 0);
+            call(SYS_unlinkat, AT_FDCWD, (long)new_path, 0, 0, 0);
     }
     return error == 0 ? 0 : failed("write ", path, error);
 }
 
-int copy_main(const long *stack);
-
 /* stack: the number of arguments, and the arguments, as the kernel passes them. */
-int copy_main(const long *stack)
+static int copy(const long *stack)
 {
     char *const *arguments = (char *const *)(stack + 1);
     struct statfs about;
@@ -157,7 +156,7 @@ int copy_main(const long *stack)
         say("usage: copy DIRECTORY FILE...\n");
         return 2;
     }
-    error = ns_raw_syscall(SYS_statfs, (long)arguments[1], (long)&about, 0, 0, 0);
+    error = call(SYS_statfs, (long)arguments[1], (long)&about, 0, 0, 0);
     if (error == 0 && (about.f_flags & NOEXEC))
         error = -ENOEXEC;
     if (error != 0)
@@ -168,11 +167,34 @@ int copy_main(const long *stack)
     return 0;
 }
 
-#if defined(__x86_64__)
-__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall "
-        "copy_main\n"
-        "\tmov %eax, %edi\n\tmov $231, %eax\n\tsyscall\n");
-#elif defined(__aarch64__)
-__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x0, sp\n\tbl copy_main\n"
-        "\tmov x8, #94\n\tsvc #0\n");
+/* The start: the machine's part calls this with the address of the stack. */
+_Noreturn void copy_start(const long *stack);
+__attribute__((used)) void copy_start(const long *stack)
+{
+    for (;;)
+        call(SYS_exit_group, copy(stack), 0, 0, 0, 0);
+}
+
+__asm__(".text\n .globl _start\n .type _start, %function\n"
+#if defined(__arm__)
+        ".arm\n"
 #endif
+        "_start:\n"
+#if defined(__x86_64__)
+        "xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call copy_start\n"
+#elif defined(__i386__)
+        "mov %esp, %eax\n and $-16, %esp\n sub $12, %esp\n push %eax\n call copy_start\n"
+#elif defined(__aarch64__)
+        "mov x29, #0\n mov x0, sp\n bl copy_start\n"
+#elif defined(__arm__)
+        "mov r0, sp\n bl copy_start\n"
+#elif defined(__riscv)
+        ".option push\n .option norelax\n la gp, __global_pointer$\n .option pop\n"
+        "mv a0, sp\n call copy_start\n"
+#elif defined(__s390x__)
+        "lgr %r2, %r15\n aghi %r15, -160\n brasl %r14, copy_start\n"
+#elif defined(__powerpc64__) /* the kernel passes this address in r12 */
+        "addis 2, 12, (.TOC. - _start)@ha\n addi 2, 2, (.TOC. - _start)@l\n"
+        "mr 3, 1\n stdu 1, -32(1)\n bl copy_start\n nop\n"
+#endif
+);
