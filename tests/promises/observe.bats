@@ -203,8 +203,8 @@ trace() {
 }
 
 # The calls that make a record, once per process.
-start_up='prlimit64|openat\(.*\.record|fstatfs\(|ftruncate\(|mmap\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
-looks='getsockopt\(|get(sock|peer)name\(|fcntl\([0-9]+, F_GETFL\)|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
+start_up='prlimit64|openat\(.*\.record|fstatfs(64)?\(|ftruncate\(|mmap2?\(|clock_getres_time64\(|madvise\(|close\([0-9]+\)|getpid|getppid|readlink\('
+looks='getsockopt\(|get(sock|peer)name\(|fcntl(64)?\([0-9]+, F_GETFL\)|ioctl\([0-9]+, (SIOCOUTQNSD|_IOC\(_IOC_NONE, ADDRESS, ADDRESS, 0\))'
 
 @test "an observed program makes the same calls; the library adds only queries, one ioctl per wait, and sets no option" {
     ns_needs_strace

@@ -31,7 +31,7 @@ for _ in range(4):
     near.recv(3)
     os.readv(near.fileno(), [bytearray(3)])
 END
-    strace -f -qq -o "$T/trace" -e trace=write,writev,sendto,sendmsg,sendfile,read,readv,recvfrom \
+    strace -f -qq -o "$T/trace" -e trace=write,writev,sendto,sendmsg,sendfile,read,readv,recvfrom,?send,?recv,?sendfile64 \
         -E LD_PRELOAD="$1" python3 "$T/calls.py"
     # From the first write on, with one port for all runs. A read may be made without waiting first.
     sed -nE '/"write"/,$ { s/^[0-9]+ +//; s/htons\([0-9]+\)/PORT/; /MSG_DONTWAIT.*EAGAIN/d; s/MSG_DONTWAIT/0/; p }' \

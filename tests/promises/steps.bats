@@ -36,10 +36,10 @@ translate() {
         call == "setsockopt" && /TCP_QUICKACK, \[[1-9]/ { say(of(fd) "ack=" (/\[1\]/ ? 1 : 2)) }
         call == "setsockopt" && /TCP_CORK/ { say(of(fd) "cork=" (/\[1\]/ ? 1 : 0)) }
         call == "setsockopt" && /0x2e|TCP_DELACK_MAX_US/ { say(of(fd) "bound") }
-        call ~ /^(write|sendto|writev)$/ && (fd == near || fd == far) { 
+        call ~ /^(write|send|sendto|writev)$/ && (fd == near || fd == far) { 
             say(of(fd) (/MSG_MORE/ ? "more" : "write"))
         }
-        call ~ /^(read|recvfrom|readv)$/ && fd == near { say(/EAGAIN/ ? "nothing" : "read") }
+        call ~ /^(read|recv|recvfrom|readv)$/ && fd == near { say(/EAGAIN/ ? "nothing" : "read") }
         call == "read" && fd == pipe { say("pipe") }
         call == "splice" { say(fd == near ? "splice-in" : "splice-out") }
         call == "poll" { say(/, 0\) +=/ ? "look" : "wait") }
@@ -61,8 +61,8 @@ translate() {
         call == "exit" && $1 != first { say("gone") }
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
-        call ~ /^(getpid|getpeername|newfstatat|fstat|lseek|mmap)$/ && filtered { say(call) }
-        call == "fcntl" && !/F_SETFL/ && filtered { say(call) }
+        call ~ /^(getpid|getpeername|newfstatat|fstat|lseek|mmap2?)$/ && filtered { sub("mmap2", "mmap", call); say(call) }
+        call ~ /^fcntl(64)?$/ && !/F_SETFL/ && filtered { say("fcntl") }
         call == "seccomp" || call == "prctl" && /SECCOMP/ { filtered = 1; say("filter") }'
     awk "$program" "$1" "$1"
 }
