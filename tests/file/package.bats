@@ -77,6 +77,18 @@ rpm_files() {
     [[ $status -eq 1 && $output == "config/package: CHANGELOG.md has no line '## [$version.1] - YYYY-MM-DD'" ]]
 }
 
+@test "packages built in another directory, at another time, have the same bytes" {
+    local file
+    mkdir -p "$T/else/where"
+    git ls-files -z | tar -c --null --files-from=- .deps/cjson-* | tar -C "$T/else/where" -x
+    (umask 077 && cd "$T/else/where" && export HOME=$BATS_FILE_TMPDIR OPT=-O0 TZ=Asia/Tokyo &&
+        env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS config/package rpm "$(sed -n 's/^VERSION := //p' Makefile)" 3>&- &&
+        env -u OPT -u MAKEFLAGS -u MAKELEVEL -u MFLAGS config/package deb "$(sed -n 's/^VERSION := //p' Makefile)" 3>&-)
+    for file in "$PACKAGES"/*.{deb,rpm}; do
+        cmp "$file" "$T/else/where/build/packages/${file##*/}"
+    done
+}
+
 @test "make dist makes the same tarball from the same commit, in any clone and at any time" {
     local version clone
     version=$(sed -n 's/^VERSION := //p' Makefile)
