@@ -235,7 +235,14 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
     }
     if (optind == argc || ns_verbs_find(verb)->takes_words)
         return true;
-    ns_say(verb, "unexpected word '%s'; see 'nagleshim %s --help'", argv[optind], verb);
+    const char *word = argv[optind];
+    const struct ns_verb_option *pid = ns_verb_options;
+    while (pid->verb && !(strcmp(pid->verb, verb) == 0 && pid->takes == NS_TAKES_PID))
+        pid++;
+    if (pid->verb && word[strspn(word, "0123456789")] == '\0')
+        ns_say(verb, "unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
+    else
+        ns_say(verb, "unexpected word '%s'; see 'nagleshim %s --help'", word, verb);
     return false;
 }
 

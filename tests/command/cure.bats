@@ -264,6 +264,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 --undo --follow|--follow cannot be used with --undo or --dry-run
 --undo --policy x|--undo restores what was changed and takes no policy
 --all x|unexpected word 'x'; see 'nagleshim cure --help'
+4711|unexpected word '4711'; did you mean --pid 4711?
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
 END

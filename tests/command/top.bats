@@ -179,6 +179,8 @@ while True:
 --once more
 --twice
 END
+    run "$NS" top 4711
+    [[ $status -eq 2 && $output == "nagleshim top: unexpected word '4711'; did you mean --pid 4711?" ]]
 }
 
 @test "without a terminal lines are printed at each interval, until the process ends" {
