@@ -266,6 +266,7 @@ image: ## build the container image for amd64 and arm64, and its bill of materia
 	@config/image/build
 
 check-fleet: ## test with Kubernetes' API server, the image, a booted Debian and the packages (as root; systems in .deps/fleet)
+	@tests/fleet/build --check
 	@tests/deps fleet
 	@tests/fleet/build
 	@$(MAKE) --no-print-directory -s all examples image
