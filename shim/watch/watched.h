@@ -20,7 +20,8 @@ struct ns_watched {
     bool traffic;       /* there was traffic between the first and the last sample */
     uint64_t active_at; /* the last traffic, CLOCK_MONOTONIC ns; 0: none recently */
     struct ns_judge judge;
-    void *owner; /* for the caller; NULL at first */
+    void *owner;      /* for the caller; NULL at first */
+    uint64_t counted; /* for the caller; 0 at first */
 };
 
 struct ns_watch_tally {

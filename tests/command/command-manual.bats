@@ -69,7 +69,7 @@ print("\n".join(at))' "$@"
     [[ -s $T/used ]]
     run grep -vxFf "$T/known" "$T/used"
     expect_whole output ""
-    grep -rL --exclude=nagleshim-cure.service LD_PRELOAD config/systemd config/container >"$T/without" || true
+    grep -rL --exclude='nagleshim-*.service' LD_PRELOAD config/systemd config/container >"$T/without" || true
     [[ ! -s $T/without ]]
 }
 

@@ -178,6 +178,7 @@ while True:
 --pid 4194304
 --once more
 --twice
+--openmetrics
 END
     run "$NS" top 4711
     [[ $status -eq 2 && $output == "nagleshim top: unexpected word '4711'; did you mean --pid 4711?" ]]
@@ -214,4 +215,67 @@ END
     run timeout 20 script -qec "env TERM=dumb '$NS' top --interval 0.5 --pid $pid --once" /dev/null
     printf '%s\n' "$output"
     [[ $status -eq 0 && $output == *PROCESS*queue_put* && $output != *$'\e'* ]]
+}
+
+@test "--openmetrics replaces a file of counters that only grow, and removes it at the end" {
+    posts stalls
+    ns_start top "$NS" top --openmetrics "$T/top.prom" --interval 0.5
+    timeout 10 bash -c 'until [[ -s $1 ]]; do sleep 0.05; done' file "$T/top.prom"
+    exec 5<"$T/top.prom"
+    PRELOAD=$LIBRARY posts cured
+    sleep 1
+    cp "$T/top.prom" "$T/later"
+    ns_stop top
+    run compgen -G "$T/top.prom*"
+    [[ -z $output ]]
+    cat <&5 >"$T/first"
+    python3 - "$T/first" "$T/later" "$(sed -nE 's/.*port ([0-9]+).*/\1/p' "$T/stalls.port")" <<'END'
+import re, sys
+def read(path):
+    types, values = {}, {}
+    for line in open(path):
+        if line.startswith("# TYPE "):
+            name, types[name] = line.split()[2:]
+        elif not line.startswith("# HELP "):
+            series, value = re.fullmatch(r'(\w+(?:\{(?:\w+="[^"]*",?)+\})?) (\S+)\n', line).groups()
+            assert series.split("{")[0] in types and series not in values, line
+            values[series] = float(value)
+    return types, values
+(types, first), (_, later) = read(sys.argv[1]), read(sys.argv[2])
+client = '_total{process="queue_put",role="client",port="%s"}'
+print(first, later)
+for series, value in first.items():
+    assert types[series.split("{")[0]] == "gauge" or value <= later[series], series
+stalled, lost = (later["nagleshim_" + name + client % sys.argv[3]] - first["nagleshim_" + name + client % sys.argv[3]]
+                 for name in ("stalled_requests", "lost_seconds"))
+assert stalled > 10 and 0.03 < lost / stalled < 0.06
+# The control: the other client has requests and no stalls.
+other, = [s for s in later if s.startswith('nagleshim_requests_total{process="queue_put"') and sys.argv[3] not in s]
+assert later[other] > 100 and later[other.replace("requests", "stalled_requests")] == 0
+assert first['nagleshim_processes{process="queue_put",library="no"}'] == 1 == later['nagleshim_processes{process="queue_put",library="works"}']
+assert later['nagleshim_library_sockets_total{process="queue_put"}'] == 1
+END
+}
+
+@test "--openmetrics has series for 100 services, for those that stall, and one for the sum of the others" {
+    ns_start many "${NET[@]}" bash -c 'ip link set lo up; exec python3 -c "
+import socket, time
+ends = []
+for port in range(7000, 7150):
+    listener = socket.create_server((\"127.0.0.1\", port))
+    ends.append((listener, socket.create_connection((\"127.0.0.1\", port)), listener.accept()[0]))
+while True:
+    for _, client, server in ends:
+        client.send(b\"?\"), server.recv(1), server.send(b\"!\"), client.recv(1)
+    time.sleep(0.02)"'
+    ns_start top "$NS" top --openmetrics "$T/top.prom" --interval 0.5
+    timeout 20 bash -c 'until grep -qs "requests_total{process=\"(other)\"} [1-9]" "$1"; do sleep 0.1; done' file "$T/top.prom"
+    [[ $(grep -c '^nagleshim_requests_total' "$T/top.prom") -eq 101 ]]
+    # This name has characters that the format escapes.
+    CLIENT=$T/$'queue_put"\\'
+    cp "$EXAMPLES/queue_put" "$CLIENT"
+    posts stalls
+    timeout 20 bash -c 'until grep -qs "$2" "$1"; do sleep 0.1; done' file "$T/top.prom" \
+        '^nagleshim_stalled_requests_total{process="queue_put\\"\\\\",role="client",port="[0-9]*"} [1-9]'
+    [[ $(grep -c '^nagleshim_requests_total' "$T/top.prom") -eq 102 ]]
 }

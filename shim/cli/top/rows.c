@@ -38,6 +38,8 @@ static void look_at(struct ns_top_process *process, uint64_t now)
             process->shim = loaded.shim;
         }
         ns_proc_name(&proc, process->name, sizeof process->name);
+        if (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS)
+            ns_metrics_take_library(process, &loaded.stats);
     }
     if (opened)
         ns_proc_close(&proc);
@@ -77,6 +79,10 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         row->process = *process;
     } else {
         row->process = (struct ns_top_process){.pid = watched->pid, .started = watched->started};
+        /* What an older one has done before does not count, and no row does so twice. */
+        row->process.has_done = watched->started > top->newest;
+        if (row->process.has_done)
+            top->newest = watched->started;
         /* It may have ended already. */
         snprintf(row->process.name, sizeof row->process.name, "%s", watched->name);
         ns_sanitize(row->process.name);
@@ -104,6 +110,8 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
         return;
     row->holds++;
     row->lost_ns += hold->cost;
+    if (top->counts)
+        ns_metrics_take_hold(row, hold);
     while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
                                 ns_address_is_same(&top->held[i].remote, &watched->remote)))
         i++;
@@ -142,6 +150,12 @@ static bool count_connection(void *context, struct ns_watched *watched)
         return true;
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
+    if (top->counts) {
+        struct ns_verdict verdict;
+        ns_judge_verdict(&watched->judge, &verdict);
+        ns_metrics_take_requests(row, verdict.requests - watched->counted);
+        watched->counted = verdict.requests;
+    }
     take_from_peer(top, watched);
     row->connections += !watched->ended;
     return true;
@@ -182,7 +196,7 @@ static void drop_empty(struct ns_top *top)
 static void look_again(struct ns_top *top, uint64_t now)
 {
     unsigned looked = 0;
-    for (size_t i = 0; i < top->n_rows && looked < LOOK_AGAIN_MOST; i++) {
+    for (size_t i = 0; i < top->n_rows && (top->counts || looked < LOOK_AGAIN_MOST); i++) {
         struct ns_top_process *process = &top->rows[i]->process;
         if (process->shim == NS_SHIM_STUCK ||
             process->looked + (uint64_t)LOOK_AGAIN_S * SECOND >= now)

@@ -52,6 +52,11 @@ static const char *const shims[] = {
     [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
 };
 
+const char *ns_top_shim_name(enum ns_shim shim)
+{
+    return shims[shim];
+}
+
 /* The peer, as the last column shows it: valid until the next call. */
 static const char *describe_peer(const struct ns_top_row *row)
 {

@@ -9,11 +9,14 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
+#include "process/state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -28,6 +31,7 @@ struct options {
     bool once, json;
     double interval;
     pid_t pid;
+    const char *metrics; /* the file of --openmetrics, or NULL */
 };
 
 static volatile sig_atomic_t asked_to_end;
@@ -43,11 +47,17 @@ static bool read_options(int argc, char **argv, struct options *options)
                                         {NS_TOP_JSON, &options->json, 0, 0},
                                         {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
                                         {NS_TOP_PID, &options->pid, 0, 0},
+                                        {NS_TOP_OPENMETRICS, &options->metrics, 0, 0},
                                         {0}};
     if (!ns_verbs_read("top", argc, argv, targets))
         return false;
     options->once = options->once || options->json;
-    return true;
+    if (options->interval == 0)
+        options->interval = options->metrics ? 15 : 2;
+    if (!options->json || !options->metrics)
+        return true;
+    ns_say("top", "--json and --openmetrics cannot be used together");
+    return false;
 }
 
 /* Lines of UTF-8, cut to so many characters. */
@@ -80,7 +90,8 @@ static void print_screen(const struct ns_top *top)
 
 static int show(struct ns_top *top, const struct options *options)
 {
-    bool screen = !options->once && ns_output_is_screen(stdout);
+    bool screen = !options->once && !options->metrics && ns_output_is_screen(stdout);
+    int status = NS_EXIT_YES;
     if (screen) /* a table is one write, so that it does not flicker */
         setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     do {
@@ -93,7 +104,9 @@ static int show(struct ns_top *top, const struct options *options)
             ns_child_wait(next < end ? next : end);
         }
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        if (options->json) {
+        if (options->metrics) {
+            status = ns_metrics_write(top, options->metrics);
+        } else if (options->json) {
             ns_top_fill_json(top);
         } else if (screen) {
             print_screen(top);
@@ -104,8 +117,11 @@ static int show(struct ns_top *top, const struct options *options)
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
             break;
-    } while (!options->once && !asked_to_end);
-    return NS_EXIT_YES;
+    } while (!options->once && !asked_to_end && status == NS_EXIT_YES);
+    /* Old numbers would look as if nothing stalled. */
+    if (options->metrics && !options->once && strcmp(options->metrics, "-") != 0)
+        unlink(options->metrics);
+    return status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
@@ -120,7 +136,7 @@ static void catch_signals(void)
 
 int ns_top_main(int argc, char **argv)
 {
-    struct options options = {.interval = 2};
+    struct options options = {0};
     static struct ns_top top;
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
@@ -128,6 +144,10 @@ int ns_top_main(int argc, char **argv)
     int error = ns_watch_open(options.pid, &top.watch);
     if (error)
         return ns_watch_say_error("top", options.pid, error);
+    struct ns_state self;
+    if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
+        top.newest = self.start;
+    top.counts = options.metrics;
     catch_signals();
     int status = show(&top, &options);
     ns_watch_close(top.watch);

@@ -9,12 +9,16 @@
 
 #include <stdio.h>
 
+enum { NS_DONE_SOCKETS, NS_DONE_PUSHES, NS_DONE_ACKS, NS_DONE };
+
 struct ns_top_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched */
     char name[64];    /* printable */
     enum ns_shim shim;
-    uint64_t looked; /* when it was examined; CLOCK_MONOTONIC ns */
+    uint64_t looked;        /* when it was examined; CLOCK_MONOTONIC ns */
+    uint64_t done[NS_DONE]; /* by the library until then, if has_done */
+    bool has_done;
 };
 
 struct ns_top_row {
@@ -51,6 +55,8 @@ struct ns_top {
     uint64_t begin;                      /* of the interval */
     double seconds;                      /* length of the last one */
     struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
+    bool counts;                         /* for --openmetrics */
+    uint64_t newest;                     /* start of the newest process that had a row */
 };
 
 /* For ns_watch_look; context is the struct ns_top. */
@@ -67,5 +73,18 @@ void ns_top_fill_json(const struct ns_top *top);
 
 /* Print the table, with `most` rows at most. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most);
+
+/* The word of the column SHIM. */
+const char *ns_top_shim_name(enum ns_shim shim);
+
+/* Add to the counters: requests of a row since the last call, a hold of it, and what the library in
+ * a process has done since the last call for this process. */
+void ns_metrics_take_requests(const struct ns_top_row *row, uint64_t requests);
+void ns_metrics_take_hold(const struct ns_top_row *row, const struct ns_hold *hold);
+void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats);
+
+/* Replace the file as a whole by the counters; "-": print them. An exit status, after a message if
+ * that fails. */
+int ns_metrics_write(const struct ns_top *top, const char *file);
 
 #endif

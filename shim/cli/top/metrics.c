@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what `nagleshim top --openmetrics` writes: counters in the text format of Prometheus. They
+ * only grow while the command runs, whatever happens to the rows, and the number of their series is
+ * bounded. Names must be sanitized. */
+#include "cli/top/top.h"
+
+#include "cli/cli.h"
+#include "cli/host/host.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Those that neither stall nor have the library leave room for those that do. */
+enum { SERIES_MOST = 200, ORDINARY_MOST = 100 };
+
+enum { REQUESTS, STALLED, LOST, VALUES };
+
+struct series {
+    char labels[192];
+    double values[VALUES];
+    unsigned now[NS_SHIM_WORKS + 1]; /* processes, by the state of the library in them */
+};
+
+/* The first series is the sum of all that have no room. */
+struct table {
+    size_t n;
+    struct series series[SERIES_MOST + 1];
+};
+static struct table services = {.n = 1, .series = {{.labels = "process=\"(other)\""}}};
+static struct table programs = {.n = 1, .series = {{.labels = "process=\"(other)\""}}};
+
+#define HEAD(name, type, help)                                                                     \
+    "# HELP nagleshim_" name " " help "\n# TYPE nagleshim_" name " " type "\n"
+#define COUNTER(name, help) "nagleshim_" name, HEAD(name, "counter", help)
+
+static const struct {
+    const struct table *table;
+    unsigned value;
+    const char *name, *head;
+} counters[] = {
+    {&services, REQUESTS, COUNTER("requests_total", "Answered requests that were seen.")},
+    {&services, STALLED, COUNTER("stalled_requests_total", "Requests delayed by Nagle.")},
+    {&services, LOST, COUNTER("lost_seconds_total", "Time that was lost by these delays.")},
+    {&programs, NS_DONE_SOCKETS, COUNTER("library_sockets_total", "Sockets with a rule.")},
+    {&programs, NS_DONE_PUSHES, COUNTER("library_pushes_total", "Pushes before a wait.")},
+    {&programs, NS_DONE_ACKS, COUNTER("library_acks_total", "ACKs before a wait.")},
+};
+
+/* The labels of a service, or without a row those of a program. */
+static struct series *find(struct table *table, const struct ns_top_process *process,
+                           const struct ns_top_row *row, bool matters)
+{
+    char labels[sizeof table->series->labels] = "process=\"";
+    size_t n = strlen(labels), i = 1;
+    for (const char *at = process->name; *at; labels[n++] = *at++)
+        if (*at == '"' || *at == '\\')
+            labels[n++] = '\\';
+    labels[n++] = '"';
+    if (row)
+        snprintf(labels + n, sizeof labels - n, ",role=\"%s\",port=\"%u\"", ns_role_name(row->role),
+                 row->service.port);
+    while (i < table->n && strcmp(table->series[i].labels, labels) != 0)
+        i++;
+    if (i == table->n && i > (matters ? SERIES_MOST : ORDINARY_MOST))
+        return &table->series[0];
+    if (i == table->n)
+        memcpy(table->series[table->n++].labels, labels, sizeof labels);
+    return &table->series[i];
+}
+
+void ns_metrics_take_requests(const struct ns_top_row *row, uint64_t requests)
+{
+    if (requests > 0)
+        find(&services, &row->process, row, false)->values[REQUESTS] += (double)requests;
+}
+
+void ns_metrics_take_hold(const struct ns_top_row *row, const struct ns_hold *hold)
+{
+    double *values = find(&services, &row->process, row, true)->values;
+    values[STALLED]++;
+    values[LOST] += (double)hold->cost / 1e9;
+}
+
+void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats)
+{
+    const uint64_t done[] = {stats->sockets, stats->pushes, stats->acks};
+    double *values = find(&programs, process, NULL, true)->values;
+    for (size_t i = 0; i < NS_DONE; i++) {
+        /* After execve it begins again. */
+        uint64_t before = done[i] < process->done[i] ? 0 : process->done[i];
+        values[i] += process->has_done ? (double)(done[i] - before) : 0;
+        process->done[i] = done[i];
+    }
+    process->has_done = true;
+}
+
+/* A process has a row for each of its services. */
+static void count_processes(const struct ns_top *top)
+{
+    for (size_t i = 0, first = 0; i < top->n_rows; i++, first = 0) {
+        const struct ns_top_process *process = &top->rows[i]->process;
+        bool works = process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS;
+        while (top->rows[first]->process.pid != process->pid)
+            first++;
+        if (first == i)
+            find(&programs, process, NULL, works)->now[works ? NS_SHIM_WORKS : process->shim]++;
+    }
+}
+
+#define PRINT(name, type, help, value)                                                             \
+    fprintf(out, HEAD(name, type, help) "nagleshim_" name " %.9g\n", (double)(value))
+
+static void print(FILE *out, const struct ns_watch_tally *tally)
+{
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        const struct table *table = counters[i].table;
+        fputs(counters[i].head, out);
+        for (const struct series *at = table->series; at < table->series + table->n; at++)
+            fprintf(out, "%s{%s} %.15g\n", counters[i].name, at->labels,
+                    at->values[counters[i].value]);
+    }
+    fputs(HEAD("processes", "gauge", "Processes with connections, by their library's state."), out);
+    for (struct series *at = programs.series; at < programs.series + programs.n; at++)
+        for (unsigned shim = 0; shim <= NS_SHIM_WORKS; at->now[shim++] = 0)
+            if (at->now[shim])
+                fprintf(out, "nagleshim_processes{%s,library=\"%s\"} %u\n", at->labels,
+                        ns_top_shim_name(shim), at->now[shim]);
+    PRINT("processes_denied", "gauge", "Processes that could not be examined.", tally->denied);
+    PRINT("connections_missed_total", "counter", "Connections too short or too many to sample.",
+          tally->forgotten);
+    PRINT("rounds_total", "counter", "Rounds of samples.", tally->rounds);
+    PRINT("rounds_late_total", "counter", "Those that may have missed a stall.", tally->missed);
+    PRINT("cpu_seconds_total", "counter", "Processor time of this command.",
+          (double)ns_clock_now(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
+}
+
+int ns_metrics_write(const struct ns_top *top, const char *file)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    count_processes(top);
+    if (out)
+        print(out, &top->tally);
+    errno = ENOMEM;
+    bool good = out && fclose(out) == 0 &&
+                (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
+                                        : ns_file_replace(file, text, length));
+    int error = errno;
+    free(text);
+    if (!good)
+        ns_say("top", "cannot write '%s': %s", file, strerror(error));
+    return good ? NS_EXIT_YES : error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+}
