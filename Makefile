@@ -356,7 +356,7 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/
-	@find config/kubernetes -type f | while read -r file; do \
+	@find config/kubernetes config/prometheus -type f | while read -r file; do \
 		install -D -m 0644 "$$file" "$(SHARED)/$${file#config/}" || exit; done
 	@# Write the paths of this installation into the files. The paths inside a container do not change.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#; s#/usr/local/bin/#$(BINDIR)/#' \

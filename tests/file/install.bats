@@ -38,7 +38,7 @@ expected_files() {
         for policy in config/policies/*.json; do
             echo "644 $1/share/nagleshim/policies/${policy##*/}"
         done
-        for file in config/systemd/* config/container/* $(find config/kubernetes -type f); do
+        for file in config/systemd/* config/container/* $(find config/kubernetes config/prometheus -type f); do
             echo "644 $1/share/nagleshim/${file#config/}"
         done
     } | sort -k2
