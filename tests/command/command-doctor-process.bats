@@ -183,13 +183,13 @@ setup() {
 # doctor_without_memory PID: runs doctor in a sandbox in which pread64 fails with EPERM, as under Yama.
 doctor_without_memory() {
     run --separate-stderr python3 -c 'import ctypes, os, platform, struct, sys
-number = {"x86_64": 17, "aarch64": 67}[platform.machine()]
+number, large, half = {"x86_64": (17, 1, 4), "aarch64": (67, 1, 4), "i686": (180, 1 << 27, 0)}[platform.machine()]
 code = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 3, number)
 # Only large offsets, which are addresses: ELF files are read with pread, too.
-code += struct.pack("HBBI", 0x20, 0, 0, 16 + 8 * 3 + 4) + struct.pack("HBBI", 0x15, 1, 0, 0)
+code += struct.pack("HBBI", 0x20, 0, 0, 16 + 8 * 3 + half) + struct.pack("HBBI", 0x35, 0, 1, large)
 code += struct.pack("HBBI", 6, 0, 0, 0x50001) + struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
 libc = ctypes.CDLL(None)
-program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.cast(code, ctypes.c_void_p).value)
+program = struct.pack("HP", len(code) // 8, ctypes.cast(code, ctypes.c_void_p).value)
 libc.prctl(38, 1, 0, 0, 0) == 0 or sys.exit("no_new_privs")
 libc.prctl(22, 2, program, 0, 0) == 0 or sys.exit("seccomp")
 os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"

@@ -225,10 +225,10 @@ CASES
     expect_part output "trial: the program's loader accepts the library"
     expect_verdict "the library reaches this program"
     # The loader replaces $LIB, by a name of one component or two.
-    mkdir -p "$T/found/lib/x86_64-linux-gnu"
+    mkdir -p "$T/found/lib/$(gcc -print-multiarch)"
     ln -s lib "$T/found/lib64"
     cp "$LIBRARY" "$T/found/lib"
-    cp "$LIBRARY" "$T/found/lib/x86_64-linux-gnu"
+    cp "$LIBRARY" "$T/found/lib/$(gcc -print-multiarch)"
     run --separate-stderr env LD_PRELOAD="$T/found/\$LIB/libnagleshim.so" "$NS" doctor "$T/ordinary"
     expect 0 output has "library: $T/found/\$LIB/libnagleshim.so, from LD_PRELOAD"
     # A path is not searched for.

@@ -335,10 +335,13 @@ login() {
     ssh-keygen -q -t ed25519 -N '' -f "$T/host_key"
     ssh-keygen -q -t ed25519 -N '' -f "$T/key"
     expected=here$'\n'$(head -c 100000 /dev/zero | cksum)
-    MISTAKE=option start_sshd "$PROBES/mistakes.so" ''
-    run login
-    [[ $status -ne 0 ]]
-    ns_stop sshd
+    # On i386 libc makes it with socketcall, which fails there instead.
+    if [[ $(uname -m) != i?86 ]]; then
+        MISTAKE=option start_sshd "$PROBES/mistakes.so" ''
+        run login
+        [[ $status -ne 0 ]]
+        ns_stop sshd
+    fi
     for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
         rm -f "$T/sshd.log"
         start_sshd "$LIBRARY" "$policy"

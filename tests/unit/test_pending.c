@@ -9,11 +9,13 @@
 
 #include "unit.h"
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
 
 /* A sanitizer multiplies the instructions, and each costs as many traps. */
 #ifdef __SANITIZE_ADDRESS__
 enum { STRIDE = 101 };
+#elif defined(__i386__) /* twice the instructions, four times the traps */
+enum { STRIDE = 7 };
 #else
 enum { STRIDE = 1 };
 #endif
@@ -151,10 +153,15 @@ static void trapped(int signal, siginfo_t *info, void *context)
 
 static inline void set_trap(bool on)
 {
+#ifdef __x86_64__
+#define ON_FLAGS(with) __asm__ volatile("pushfq; " with ", (%%rsp); popfq" ::: "memory", "cc")
+#else
+#define ON_FLAGS(with) __asm__ volatile("pushf; " with ", (%%esp); popf" ::: "memory", "cc")
+#endif
     if (on)
-        __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+        ON_FLAGS("orl $0x100");
     else
-        __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+        ON_FLAGS("andl $~0x100");
 }
 
 /* Runs the function and is interrupted after its wanted-th instruction. Returns whether it has so
