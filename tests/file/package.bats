@@ -20,7 +20,7 @@ setup_file() {
 # Removes the differences between both kinds of package: the machine's directory, the suffix of compressed files, and the
 # files that each distribution adds.
 plainly() {
-    sed -E 's#^\.?/*#/#; s#^/usr/lib(64|/[^/]*-linux-[^/]*)/#LIBDIR/#; s#\.gz$##' |
+    sed -E 's#^\.?/*#/#; s#^/usr/lib(64|/[^/]*-linux-[^/]*)?/libn#LIBDIR/libn#; s#\.gz$##' |
         grep -vE '/$|^/usr/share/(doc|licenses|lintian)(/|$)|/\.build-id(/|$)' | sort
 }
 
@@ -287,5 +287,5 @@ leaves() {
     machines=$(sed -nE 's/^#(el)?if defined\(__([a-z0-9_]*[a-z0-9])_*\).*/\2/p' shim/base/machine.h | sort -u | paste -sd ' ')
     [[ $machines == 'aarch64 arm i386 powerpc64 riscv s390x x86_64' ]]
     [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64 armhf i386 ppc64el riscv64 s390x' ]]
-    [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec) == 'x86_64 aarch64 armv7hl i686 ppc64le riscv64 s390x' ]]
+    [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec) == 'x86_64 aarch64 armv7hl %{ix86} ppc64le riscv64 s390x' ]]
 }
