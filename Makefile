@@ -168,7 +168,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	$(call say,MAKE,$@)awk -v shell=$(SHELL_NAME) -f $^ >$@.new && mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c $(wildcard shim/process/*.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c shim/cure/code.c $(wildcard shim/process/*.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
@@ -279,7 +279,7 @@ deps: ## install the packages that all targets need, after listing them
 # clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
 FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) $(CLANG_WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
-FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c \
+FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c shim/cure/code.c \
 	shim/process/sanitize.c) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 

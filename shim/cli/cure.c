@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the options of `nagleshim cure`, its loop with --follow, and what it prints. */
+#include "cure/code.h"
 #include "cure/cure.h"
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define SAY(...) ns_say("cure", __VA_ARGS__)
@@ -28,6 +30,9 @@ static const struct {
 } results[NS_CURE_RESULTS] = {
     [NS_CURE_CHANGED] = {"changed", NULL},
     [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
+    [NS_CURE_HALF] = {"writes_only",
+                      "TCP_NODELAY is on already, and this kernel cannot limit the delay "
+                      "of ACKs on them; the library can"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -37,31 +42,45 @@ static const struct {
 
 struct options {
     struct ns_cure cure;
-    const char *policy;
+    const char *policy, *group;
+    char reason[256]; /* why the kernel does not cure new connections; "": it does */
 };
+
+static bool kernel_since(int major, int minor)
+{
+    struct utsname system;
+    int has_major = 0, has_minor = 0;
+    if (uname(&system) == 0)
+        sscanf(system.release, "%d.%d", &has_major, &has_minor);
+    return has_major > major || (has_major == major && has_minor >= minor);
+}
+
+/* Does bpf_setsockopt know TCP_NODELAY? */
+static bool kernel_sets_nodelay(void)
+{
+    return kernel_since(6, 1);
+}
 
 static bool read_options(int argc, char **argv, struct options *options)
 {
     struct ns_cure *cure = &options->cure;
     double port = 0;
-    const struct ns_target targets[] = {{NS_CURE_PID, &cure->pid, 0, 0},
-                                        {NS_CURE_PORT, &port, 1, 65535},
-                                        {NS_CURE_UNIT, &cure->unit, 0, 0},
-                                        {NS_CURE_ALL, &cure->all, 0, 0},
-                                        {NS_CURE_POLICY, &options->policy, 0, 0},
-                                        {NS_CURE_FOLLOW, &cure->follow, 0, 0},
-                                        {NS_CURE_UNDO, &cure->undo, 0, 0},
-                                        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0},
-                                        {0}};
+    const struct ns_target targets[] = {
+        {NS_CURE_PID, &cure->pid, 0, 0},         {NS_CURE_PORT, &port, 1, 65535},
+        {NS_CURE_UNIT, &cure->unit, 0, 0},       {NS_CURE_CGROUP, &options->group, 0, 0},
+        {NS_CURE_ALL, &cure->all, 0, 0},         {NS_CURE_POLICY, &options->policy, 0, 0},
+        {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
+        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
     bool good = false;
     if (!ns_verbs_read("cure", argc, argv, targets))
         return false;
     cure->port = (unsigned)port;
-    const int selections = (cure->pid != 0) + (cure->unit != NULL) + (cure->port != 0) + cure->all;
+    const int selections = (cure->pid != 0) + (cure->unit != NULL) + (options->group != NULL) +
+                           (cure->port != 0) + cure->all;
     if (selections > 1)
-        SAY("use one of --pid, --unit, --port and --all");
+        SAY("use one of --unit, --cgroup, --all, --pid and --port");
     else if (selections == 0 && !cure->undo)
-        SAY("say which sockets: --pid N, --unit NAME, --port N or --all");
+        SAY("say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all");
     else if (cure->follow && (cure->undo || cure->dry_run))
         SAY("--follow cannot be used with --undo or --dry-run");
     else if (cure->undo && options->policy)
@@ -112,13 +131,13 @@ static const char *count(const struct ns_cure_row *row, char *text, size_t size)
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
-    char who[96], sockets[80], delack[64] = "";
+    char who[96], sockets[80], delack[96] = "";
     snprintf(who, sizeof who, row->pid ? "%s (pid %d)" : "%s", row->name, row->pid);
     if (row->delack && cure->undo)
         snprintf(delack, sizeof delack, ", limit of the delayed ACK restored on %u", row->delack);
     else if (row->delack)
-        snprintf(delack, sizeof delack, ", delayed ACK limited to %d ms on %u",
-                 cure->least_delack / 1000, row->delack);
+        snprintf(delack, sizeof delack, ", delayed ACK limited to two clock ticks on %u",
+                 row->delack);
     if (row->results[NS_CURE_CHANGED] > 0)
         ns_output_line("%s: %s%s: TCP_NODELAY %s on %u%s", who,
                        cure->dry_run ? "would change " : "", count(row, sockets, sizeof sockets),
@@ -144,23 +163,51 @@ static void add_row(const struct ns_cure_row *row)
     cJSON_AddNumberToObject(entry, "delayed_ack", row->delack);
 }
 
-static void print_advice(const struct ns_cure *cure, unsigned listeners)
+/* What the kernel does with new connections, for each group. */
+static void print_groups(const struct options *options)
 {
-    if (!cure->follow)
+    const struct ns_cure *cure = &options->cure;
+    const char *what = kernel_sets_nodelay() ? "cure" : "limit the delayed ACKs of";
+    ns_output_expect("groups");
+    for (size_t i = 0; i < cure->groups.n && !*options->reason; i++) {
+        const char *path = cure->groups.at[i].path;
+        if (!*path)
+            continue;
+        ns_output_text(ns_output_entry("groups"), "path", path);
+        ns_output_line("%s: the kernel %s %s%s new connections%s", path,
+                       cure->dry_run ? "would" : "will", cure->undo ? "no longer " : "", what,
+                       cure->dry_run || cure->undo ? ""
+                       : cure->follow              ? ", until this command ends"
+                                                   : ", until --undo or the next boot");
+    }
+    if (cure->groups.n && !*options->reason && !kernel_sets_nodelay() && !cure->undo &&
+        !cure->follow)
+        ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
+}
+
+static void print_advice(const struct options *options, unsigned listeners)
+{
+    const struct ns_cure *cure = &options->cure;
+    if (!cure->follow && *options->reason)
         ns_output_line("%sFor connections that are opened later, add --follow.",
                        listeners ? "Connections accepted by these listeners inherit the options. "
                                  : "");
-    if (!cure->dry_run && !cure->unkept)
+    if (cure->follow && !*options->reason)
+        ns_output_line("Connections that were cured keep the options until they are closed.");
+    else if (!cure->dry_run && !cure->unkept)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
 /* Returns the exit status. */
-static int report(const struct ns_cure *cure)
+static int report(const struct options *options)
 {
+    const struct ns_cure *cure = &options->cure;
+    const bool by_kernel = cure->groups.n > 0 && !*options->reason;
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
     char port[24] = "";
     if (cure->port)
         snprintf(port, sizeof port, " with port %u", cure->port);
+    print_groups(options);
     ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
@@ -174,20 +221,20 @@ static int report(const struct ns_cure *cure)
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
-    if (cure->undo && total[NS_CURE_CHANGED] == 0)
+    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !by_kernel)
         SAY("no socket was restored");
-    else if (all == 0)
+    else if (all == 0 && !by_kernel)
         SAY("no TCP socket%s was found%s", port,
             ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
-    if (total[NS_CURE_CHANGED] > 0 && !cure->undo)
-        print_advice(cure, listeners);
+    if ((total[NS_CURE_CHANGED] > 0 || by_kernel) && !cure->undo)
+        print_advice(options, listeners);
     if (total[NS_CURE_FAILED] > 0)
         SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
             ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
     if (total[NS_CURE_FAILED] > 0)
         return NS_EXIT_ERROR;
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
-    return denied && total[NS_CURE_CHANGED] == 0 ? NS_EXIT_DENIED : NS_EXIT_YES;
+    return denied && total[NS_CURE_CHANGED] == 0 && !by_kernel ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
 static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
@@ -230,16 +277,17 @@ static void was_done(struct pace *pace, uint64_t before)
     pace->next = ns_clock_now(CLOCK_MONOTONIC) + (spent > pace->interval ? spent : pace->interval);
 }
 
-/* Until a signal, or the end of --pid's process. The kernel reports when a TCP socket ends, but not
- * when one is made: lists are needed. Prints a program when there is another result for it. */
-static int follow(struct ns_cure *cure)
+/* Until a signal, or the end of --pid's process. lists_new: new sockets are to be treated, too. The
+ * kernel reports when a TCP socket ends, but not when one is made: lists are needed. Prints a
+ * program when there is another result for it. */
+static int follow(struct ns_cure *cure, bool lists_new)
 {
     struct pace lists = {.interval = INTERVAL_MS * 1000000U},
                 rounds = {.interval = ROUND_MS * 1000000U};
     int error = 0;
     while (!error && !ns_cure_is_over(cure)) {
         uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-        bool round = is_due(&rounds);
+        bool round = is_due(&rounds) && (lists_new || rounds.next == 0);
         if (round)
             error = ns_cure_refresh(cure);
         if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
@@ -250,25 +298,87 @@ static int follow(struct ns_cure *cure)
             print_new_result(cure, &cure->rows[i]);
         fflush(stdout);
         if (!error)
-            ns_child_wait(ns_clock_now(CLOCK_MONOTONIC) + lists.interval);
+            ns_child_wait(lists_new ? ns_clock_now(CLOCK_MONOTONIC) + lists.interval : UINT64_MAX);
         if (ns_child_take_signals(NULL))
             break;
     }
     return error;
 }
 
-static int cure_sockets(struct ns_cure *cure)
+/* Why the kernel did not accept the programs. */
+static void explain(struct options *options, int error)
 {
-    if (cure->follow && !ns_child_signals("cure"))
+    if (error == -E2BIG)
+        snprintf(options->reason, sizeof options->reason,
+                 "the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
+    else
+        snprintf(options->reason, sizeof options->reason, "%s",
+                 error == -ENODEV  ? "no cgroup2 file system is mounted"
+                 : error == -EXDEV ? "the root of the control groups is not visible here"
+                 : error == -ENXIO ? "no BPF file system is mounted at " NS_GROUP_BPF
+                 : error == -EPERM || error == -EACCES ? "CAP_BPF and CAP_NET_ADMIN are needed"
+                                                       : strerror(-error));
+}
+
+/* Finds the groups, and lets the kernel cure their new connections. Otherwise it says why not, and
+ * returns false only if there is no such group. */
+static bool begin_groups(struct options *options)
+{
+    struct ns_cure *cure = &options->cure;
+    struct ns_groups kept = {0};
+    const struct ns_rule *unfit = cure->undo ? NULL : ns_code_unfit(cure->policy);
+    int error = cure->unit                 ? ns_groups_find(&cure->groups, cure->unit, false)
+                : options->group           ? ns_groups_find(&cure->groups, options->group, true)
+                : cure->all && !cure->undo ? ns_groups_find_root(&cure->groups)
+                : cure->undo && !cure->pid && !cure->port ? ns_groups_find_kept(&cure->groups)
+                                                          : 0;
+    ns_groups_find_kept(&kept);
+    cure->by_kernel = kept.n > 0;
+    ns_groups_release(&kept);
+    if (options->group && error) {
+        explain(options, error);
+        SAY("there is no control group '%s'%s%s", options->group, error == -ENODEV ? ": " : "",
+            error == -ENODEV ? options->reason : "");
+        return false;
+    }
+    if (error)
+        explain(options, error);
+    else if (cure->undo && !cure->dry_run)
+        ns_groups_remove(&cure->groups, false);
+    else if (unfit && cure->groups.n)
+        snprintf(
+            options->reason, sizeof options->reason,
+            "rule %u asks for a process, which the kernel does not know; name its group instead",
+            unfit->index + 1);
+    else if (cure->groups.n && !cure->undo) {
+        error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow, cure->dry_run);
+        if (error)
+            explain(options, error);
+        cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
+    }
+    if (*options->reason && error != -ENOENT && (cure->unit || options->group || cure->all))
+        SAY("the kernel does not cure new connections: %s", options->reason);
+    else if (!cure->groups.n)
+        snprintf(options->reason, sizeof options->reason, "it was not asked to");
+    cure->limits_delack = cure->least_delack > 0 || (cure->by_kernel && kernel_since(5, 15));
+    return true;
+}
+
+static int cure_sockets(struct options *options)
+{
+    struct ns_cure *cure = &options->cure;
+    if (!begin_groups(options) || (cure->follow && !ns_child_signals("cure")))
         return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)
-        error = follow(cure);
+        error = follow(cure, *options->reason || !kernel_sets_nodelay());
     else if (!error)
         error = scan(cure);
+    if (cure->undo && !cure->dry_run)
+        ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? say_error(cure, error) : report(cure);
+    return error ? say_error(cure, error) : report(options);
 }
 
 int ns_cure_main(int argc, char **argv)
@@ -283,7 +393,7 @@ int ns_cure_main(int argc, char **argv)
     }
     if (!read_policy(&options))
         return NS_EXIT_ERROR;
-    int status = cure_sockets(&options.cure);
+    int status = cure_sockets(&options);
     ns_cure_end(&options.cure);
     ns_policy_free((struct ns_policy *)options.cure.policy);
     return status;

@@ -4,6 +4,7 @@
 #define NS_CURE_H
 
 #include "conn/delack.h"
+#include "cure/group.h"
 #include "policy/match.h"
 #include "watch/diag.h"
 #include "watch/netns.h"
@@ -71,6 +72,7 @@ int ns_cure_set(int fd, const struct ns_cure_values *values);
 enum ns_cure_result {
     NS_CURE_CHANGED,
     NS_CURE_UNCHANGED, /* it has the options already; undo: somebody has changed it since */
+    NS_CURE_HALF,      /* the same, but this kernel cannot limit the delay of its ACKs */
     NS_CURE_NO_RULE,
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
@@ -105,10 +107,10 @@ struct ns_cure_process {
 struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
                                         const struct ns_policy *policy,
                                         const struct ns_owned *place);
-void ns_cure_forget_processes(struct ns_cure_process **list);
-
-/* Adds each process whose control group belongs to a systemd unit. */
+/* Adds each process whose control group, of any version, belongs to a systemd unit. */
 void ns_cure_add_unit(struct ns_owners *owners, const char *unit);
+
+void ns_cure_forget_processes(struct ns_cure_process **list);
 
 struct ns_cure_socket;
 
@@ -118,9 +120,13 @@ struct ns_cure {
     int process; /* of --pid, by ns_cure_open_process; -1: none */
     const char *unit;
     unsigned port;
+    struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
+    bool by_kernel;          /* some group's programs are in force: see group.h */
     bool all, follow, undo, dry_run;
     const struct ns_policy *policy;
     int least_delack;
+    bool
+        limits_delack; /* this kernel can limit the delay of the ACKs of a connection that exists */
     /* state of the scan */
     struct ns_owners owners;
     struct ns_cure_socket *sockets; /* of the last list: a hash table by cookie */
@@ -138,7 +144,7 @@ struct ns_cure {
     size_t n_rows;
 };
 
-/* Selects the processes. 0; -ESRCH: no such process, or no process of the unit. */
+/* Selects the processes. 0; -ESRCH: no such process, or no process of the unit or group. */
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be

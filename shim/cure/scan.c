@@ -2,6 +2,7 @@
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
  * once. */
+#include "cure/code.h"
 #include "cure/cure.h"
 
 #include "watch/table.h"
@@ -136,6 +137,8 @@ static int find_owners(struct ns_cure *cure)
 {
     if (cure->unit)
         ns_cure_add_unit(&cure->owners, cure->unit);
+    else if (!cure->owners.all)
+        ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->room; i++)
         if (cure->sockets[i].cookie)
@@ -239,11 +242,18 @@ static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
 static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
                   const struct ns_rule *rule, struct ns_cure_row *row)
 {
-    struct ns_cure_values now = ns_cure_get(fd), then;
+    const unsigned mark = rule ? ns_code_mark(rule) : 0;
+    const int before = ns_cure_get(fd).nodelay;
+    /* A dry run does not know what the kernel has set already. */
+    const bool by_kernel = cure->by_kernel && (cure->dry_run ? mark != 0 && cure->limits_delack
+                                                             : ns_group_change(fd, before, mark));
+    const struct ns_cure_values now = ns_cure_get(fd);
     struct ns_cure_record *record = cure->undo ? record_of(cure, socket, &now) : NULL;
-    if (!rule && !record)
+    struct ns_cure_values then = {-1, -1};
+    if (!rule && !record && !by_kernel)
         return NS_CURE_NO_RULE;
-    then = record ? restored(record, &now) : wanted(cure, rule, &now);
+    if (rule || record)
+        then = record ? restored(record, &now) : wanted(cure, rule, &now);
     const bool is_changed = then.nodelay >= 0 || then.delack >= 0;
     if (is_changed && !cure->undo && !cure->dry_run)
         note(cure, socket, &now, &then);
@@ -254,12 +264,12 @@ static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int
     }
     if (record && record->cookie == socket->cookie)
         record->is_done = true;
-    if (!is_changed)
-        return NS_CURE_UNCHANGED;
+    if (!is_changed && !by_kernel)
+        return mark & NS_MARK_DELACK && !cure->limits_delack ? NS_CURE_HALF : NS_CURE_UNCHANGED;
     row->listeners += socket->listens;
     row->connections += !socket->listens;
-    row->nodelay += then.nodelay >= 0;
-    row->delack += then.delack >= 0;
+    row->nodelay += then.nodelay >= 0 || now.nodelay != before;
+    row->delack += then.delack >= 0 || (by_kernel && (!rule || mark & NS_MARK_DELACK));
     return NS_CURE_CHANGED;
 }
 
@@ -273,7 +283,8 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
         return NS_CURE_STUCK;
     if (process->has_library && !cure->undo)
         return NS_CURE_HAS_LIBRARY;
-    if (cure->undo ? !record_of(cure, socket, NULL) : !rule)
+    /* A rule of an earlier policy may have cured it. */
+    if (!rule && !cure->by_kernel && !(cure->undo && record_of(cure, socket, NULL)))
         return NS_CURE_NO_RULE;
     fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
@@ -366,7 +377,7 @@ int ns_cure_begin(struct ns_cure *cure)
         error = cure->process < 0 ? cure->process : ns_owners_add(&cure->owners, cure->pid);
     if (!error)
         error = find_owners(cure);
-    if (!error && !cure->owners.all && cure->owners.n_processes == 0)
+    if (!error && !cure->owners.all && cure->owners.n_processes == 0 && !cure->by_kernel)
         error = -ESRCH;
     return error;
 }
@@ -421,6 +432,7 @@ void ns_cure_end(struct ns_cure *cure)
     if (cure->process >= 0)
         close(cure->process);
     ns_cure_forget_processes(&cure->processes);
+    ns_groups_release(&cure->groups);
     ns_owners_release(&cure->owners);
     free(cure->sockets);
     free(cure->records);

@@ -36,7 +36,7 @@ policy: built in"
     echo 'int main(void) { return 3; }' | gcc -x c -o "$T/own-calls" -
     doctor "$T/own-calls"
     expect 0 output has "verdict: the library can be loaded; nothing in the program calls libc's socket, connect or accept"
-    expect_part output "or make its own system calls, which only 'nagleshim cure --pid' and the other end reach"
+    expect_part output "or make its own system calls, which only 'nagleshim cure' and the other end reach"
     # A library of the program does.
     echo 'int socket(int, int, int); int reach(void) { return socket(0, 0, 0); }' | gcc -shared -fPIC -x c -o "$T/libreach.so" -
     echo 'int reach(void); int main(void) { return reach(); }' |

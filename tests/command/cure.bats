@@ -258,8 +258,8 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 
 @test "wrong usage prints one clear line" {
     each_refused cure <<'END'
-|say which sockets: --pid N, --unit NAME, --port N or --all
---all --port 1|use one of --pid, --unit, --port and --all
+|say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
+--all --port 1|use one of --unit, --cgroup, --all, --pid and --port
 --port 0|--port must be a number from 1 to 65535, not '0'
 --undo --follow|--follow cannot be used with --undo or --dry-run
 --undo --policy x|--undo restores what was changed and takes no policy
@@ -267,6 +267,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 4711|unexpected word '4711'; did you mean --pid 4711?
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
+--cgroup no-such|there is no control group 'no-such'
 END
     cure --port 1
     expect 0 stderr is "nagleshim cure: no TCP socket with port 1 was found"

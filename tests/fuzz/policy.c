@@ -5,6 +5,7 @@
  * every text is expected to be refused. */
 #include "base/arena.h"
 #include "cli/policy/check.h"
+#include "../unit/bpf.h"
 #include "policy/match.h"
 #include "must.h"
 #include "policy/policy.h"
@@ -83,6 +84,22 @@ static void ignore(void *context, const struct ns_rule *rule, const char *text)
     (void)rule;
 }
 
+/* The kernel's program for a policy without processes chooses the rule that the library chooses. */
+static void check_kernel(const struct ns_policy *policy, const struct ns_ruleset *set)
+{
+    static struct ns_code code;
+    static const struct in6_addr addrs[] = {{{{[10] = 0xFF, 0xFF, 127, 0, 0, 1}}}, {{{[15] = 1}}}};
+    for (int i = 0; i < 4 && ns_code_connections(&code, policy, 0) == 0; i++) {
+        const struct ns_address end = {.known = true, .addr = addrs[i / 2], .port = 80};
+        const struct ns_socket_facts facts = {i % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER, end, end};
+        const struct ns_rule *rule = ns_match_socket(set, &facts);
+        struct bpf_sock_ops ops = bpf_connection(i % 2, &end, &end);
+        struct bpf_run run = {0};
+        MUST(bpf_run(&run, &code, &ops) == 1);
+        MUST(run.mark == (rule ? ns_code_mark(rule) : 0));
+    }
+}
+
 static void check_use(const struct ns_policy *policy)
 {
     char *args[] = {(char[]){"-u"}, (char[]){"report.py"}, NULL};
@@ -95,6 +112,8 @@ static void check_use(const struct ns_policy *policy)
     MUST(ns_ruleset_build(&set, policy, &process) == 0);
     MUST(set.n_rules <= policy->n_rules);
     ns_match_socket(&set, &facts);
+    if (!ns_code_unfit(policy))
+        check_kernel(policy, &set);
     ns_match_listener(&set, &local, &settled);
     ns_ruleset_release(&set);
 }

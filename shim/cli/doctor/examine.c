@@ -157,7 +157,7 @@ static bool judge_program(struct ns_examination *examination)
         ns_findings_add(&examination->findings, id, "it %s%s", reason,
                         examination->sockets == 0
                             ? ""
-                            : "; 'nagleshim cure --pid' changes its sockets, and the library may "
+                            : "; 'nagleshim cure' changes its sockets, and the library may "
                               "work at the other end");
     return reason != NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cure/group.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 
@@ -116,6 +117,17 @@ static void print_status(const struct ns_examination *examination)
     FACT("TCP sockets", "%u", examination->sockets);
 }
 
+static void print_group(pid_t pid)
+{
+    struct ns_groups groups = {0};
+    const struct ns_group *group =
+        ns_groups_find_kept(&groups) == 0 ? ns_groups_of(&groups, pid) : NULL;
+    if (group)
+        FACT("cured by the kernel", "connections of the control group %s ('nagleshim cure')",
+             group->path);
+    ns_groups_release(&groups);
+}
+
 static int print(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
@@ -127,6 +139,7 @@ static int print(const struct ns_examination *examination)
         print_library(examination);
     if (loaded->has_status)
         print_status(examination);
+    print_group(examination->proc.process);
     ns_findings_print(&examination->findings);
     ns_findings_conclude(works,
                          *works == 'y'   ? "the library works in process %d"

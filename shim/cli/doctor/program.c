@@ -172,7 +172,7 @@ int ns_doctor_program(char **words, unsigned n)
         !has_sockets
             ? "the library can be loaded; nothing in the program calls libc's socket, connect or "
               "accept: it may load a library or start a program that does, or make its own system "
-              "calls, which only 'nagleshim cure --pid' and the other end reach"
+              "calls, which only 'nagleshim cure' and the other end reach"
         : is_preloaded ? "the library reaches this program"
                        : "the library can reach this program; it is not preloaded here "
                          "('nagleshim run' does it)");

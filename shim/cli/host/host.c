@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cure/group.h"
 #include "process/elf.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
@@ -180,6 +181,22 @@ static bool print_enabled(const char *unit, const char *library)
     return false;
 }
 
+/* The control groups whose connections the kernel cures. Returns how many there are. */
+static size_t print_groups(void)
+{
+    struct ns_groups groups = {0};
+    ns_output_expect("groups");
+    ns_groups_find_kept(&groups);
+    const size_t n = groups.n;
+    for (size_t i = 0; i < n; i++) {
+        const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
+        ns_output_fact("facts", "cured by the kernel", "%s", path);
+        ns_output_text(ns_output_entry("groups"), "path", path);
+    }
+    ns_groups_release(&groups);
+    return n;
+}
+
 static int print_status(const struct ns_host *host)
 {
     char library[PATH_MAX];
@@ -202,8 +219,11 @@ static int print_status(const struct ns_host *host)
         globfree(&found);
     }
     good = good && n > 0;
-    if (n == 0)
+    const size_t cured = host->is_image ? 0 : print_groups();
+    if (n == 0 && !cured)
         ns_output_line("nothing is enabled");
+    else if (n == 0)
+        ns_output_line("the library is not enabled");
     else if (!host->is_image)
         ns_output_line("'nagleshim doctor --all' lists the processes that run with it");
     cJSON_AddBoolToObject(ns_output_object(), "good", good);

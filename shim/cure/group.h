@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The control groups whose connections the kernel cures, by the programs of code.h. The programs
+ * stay in force, without a process, as long as they have names in the BPF file system, in
+ * NS_GROUP_PINS. A group's removal ends them, and so does a boot. */
+#ifndef NS_GROUP_H
+#define NS_GROUP_H
+
+#include "policy/policy.h"
+#include "watch/owners.h"
+
+#include <limits.h>
+
+#define NS_GROUP_BPF "/sys/fs/bpf"
+#define NS_GROUP_PINS NS_GROUP_BPF "/nagleshim"
+
+enum { NS_GROUP_PROGRAMS = 2 };
+
+struct ns_group {
+    char path[PATH_MAX];          /* "": it was removed */
+    uint64_t id;                  /* the inode number of its directory */
+    int links[NS_GROUP_PROGRAMS]; /* open only if the programs have no names; otherwise -1 */
+};
+
+struct ns_groups {
+    struct ns_group *at;
+    size_t n;
+};
+
+/* Adds a group by its directory, or each group whose name is the word or "WORD.service", or, with
+ * anywhere, has the word in it, as those of containers and pods have their id. 0; -ENOENT: there is
+ * none; -ENODEV: there is no cgroup2 file system; -ENOMEM. */
+int ns_groups_find(struct ns_groups *groups, const char *word, bool anywhere);
+
+/* Adds the root. Results as above; -EXDEV: it is not visible in this cgroup namespace. */
+int ns_groups_find_root(struct ns_groups *groups);
+
+/* Adds each group whose programs have names. 0, -EACCES or -ENOMEM; no such group is no error. */
+int ns_groups_find_kept(struct ns_groups *groups);
+
+/* Is one of these groups the process's own, or one above that? Returns it or NULL. */
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
+
+/* Adds the processes of the groups and of those below. */
+void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
+
+/* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove;
+ * otherwise until ns_groups_release. Replaces what an earlier call has kept. is_dry: only shows
+ * that the kernel accepts the programs. 0 or -errno; on an error, the groups are as they were, but
+ * for those whose programs were replaced already. */
+int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep,
+                   bool is_dry);
+
+/* Ends the cure of new connections, and, with finally, that of the calls by which connections that
+ * exist are restored: see ns_group_change. */
+void ns_groups_remove(const struct ns_groups *groups, bool finally);
+
+void ns_groups_release(struct ns_groups *groups);
+
+/* Changes a connection, whose descriptor was borrowed, to a mark (see code.h); nodelay is its
+ * TCP_NODELAY. False: its group has no programs, or the connection has this mark already, or the
+ * kernel cannot do so (before Linux 5.15). */
+bool ns_group_change(int fd, int nodelay, unsigned mark);
+
+#endif

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: MIT
+# Promise: The kernel cures the new connections of a control group, whatever program it is, until `nagleshim cure --undo`.
+# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
+
+load ../helpers/doctor
+
+setup() {
+    ns_setup
+    has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
+    ns_python
+    export RUNTIME_DIRECTORY=$T/state
+    local root
+    root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here 'no cgroup2 file system is mounted'
+    group=$root/nagleshim-$$-$BATS_TEST_NUMBER
+    mkdir "$group" 2>/dev/null || cannot_here 'control groups cannot be made'
+    # The names of programs are in a file system that no other test sees.
+    ns_start names unshare --mount sh -c 'mount -t bpf bpf /sys/fs/bpf && echo mounted; exec sleep 600'
+    ns_wait_for "$T/names.out" mounted || cannot_here 'no BPF file system can be mounted'
+    inside=(nsenter --mount="/proc/${NS_PID[names]}/ns/mnt" --)
+    in_group=(sh -c "echo \$\$ >'$group/cgroup.procs' && exec \"\$@\"" sh)
+}
+
+teardown() {
+    ns_teardown
+    for _ in {1..200}; do
+        ! rmdir "$group" 2>/dev/null || return 0
+        sleep 0.01
+    done
+}
+
+cure() {
+    run --separate-stderr "${inside[@]}" "$NS" cure "$@"
+}
+
+# programs_are N: so many programs see the group's connections and its setsockopt calls.
+programs_are() {
+    local found
+    found=$("$python" tests/helpers/bpf.py count "$group")
+    [[ $found == "$1 $1" ]] || wrong "not $1 programs each, but $found"
+}
+
+# rounds WHO SERVER CLIENT: 20 requests. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO, "server", "client" or both,
+# are in the group. Sets median, in ms.
+rounds() {
+    local -n out=median
+    local end how command
+    for end in server client; do
+        [[ $end == server ]] && read -ra how <<<"$2" || read -ra how <<<"$3"
+        command=("$PROBES/uring_rounds" "$end" libc libc "${how[@]}")
+        [[ $1 != *"$end"* ]] || command=("${in_group[@]}" "${command[@]}")
+        if [[ $end == server ]]; then
+            ns_serve server "${command[@]}" 0
+        else
+            "${command[@]}" --warmup 20 127.0.0.1 "$port" 20 >"$T/client.out"
+        fi
+    done
+    ns_join server
+    out=$(awk '{ for (i = 1; i < NF; i++) if ($i == "median_us") print $(i + 1) / 1000 }' "$T/client.out")
+    echo "$* takes $out ms"
+}
+
+# median_is WORD, with the kernel's delayed ACK "stalls", with a limited one "waits", and with TCP_NODELAY "flows".
+median_is() {
+    local most
+    # An emulated processor is slow.
+    most=$([[ -n ${NS_KERNEL-} ]] && echo 10 || echo 3)
+    case $1 in
+    stalls) holds "$median > 30" ;;
+    waits) holds "$median > 3 && $median < 25" ;;
+    flows) holds "$median < $most" ;;
+    esac || wrong "the median of $median ms is not: $1"
+}
+
+sets_nodelay() {
+    "$python" -c 'import os; raise SystemExit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1))'
+}
+
+@test "new connections of a group: two writes flow, answers in two writes wait for a limited ACK, until the undo" {
+    local flows=flows
+    sets_nodelay || flows=stalls
+    rounds client 'libc 1' 'libc 2' && median_is stalls
+    rounds client 'libc 2' 'libc 1' && median_is stalls
+    cure --cgroup "$group"
+    expect_status 0
+    [[ $flows == stalls ]] || expect_part output "$group: the kernel will cure new connections, until --undo or the next boot"
+    programs_are 1
+    rounds client 'libc 1' 'libc 2' && median_is $flows
+    rounds client 'libc 2' 'libc 1' && median_is waits
+    rounds server 'libc 2' 'libc 1' && median_is $flows
+    rounds none 'libc 1' 'libc 2' && median_is stalls
+    rounds client 'libc 2' 'ring 1' && median_is waits
+    cure --undo
+    expect 0 output has "$group: the kernel will no longer "
+    programs_are 0
+    run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
+    rounds client 'libc 1' 'libc 2' && median_is stalls
+}
+
+@test "static programs in Go and C, and one of 32 bits, are cured like others" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    command -v go >/dev/null || cannot_here 'go is not installed'
+    cat >"$T/client.go" <<'END'
+package main
+
+import ("fmt"; "io"; "net"; "os"; "sort"; "time")
+
+func main() {
+	c, err := net.Dial("tcp", "127.0.0.1:"+os.Args[1])
+	if err != nil { panic(err) }
+	c.(*net.TCPConn).SetNoDelay(false)
+	var ms []float64
+	packet := make([]byte, 64)
+	for i := 0; i < 40; i++ {
+		begin := time.Now()
+		c.Write(packet[:1])
+		c.Write(packet[1:])
+		io.ReadFull(c, packet)
+		ms = append(ms, time.Since(begin).Seconds()*1000)
+	}
+	sort.Float64s(ms)
+	fmt.Println("median", ms[20])
+}
+END
+    (cd "$T" && HOME=$BATS_FILE_TMPDIR CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go client.go)
+    gcc -O2 -static -w -o "$T/static" examples/tcp_nodelay_client.c -lrt -pthread
+    ! command -v i686-linux-gnu-gcc || i686-linux-gnu-gcc -O2 -static -w -o "$T/narrow" examples/tcp_nodelay_client.c -lrt -pthread
+    "$python" -c 'import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening on port", listener.getsockname()[1], flush=True)
+while True:
+    s = listener.accept()[0]
+    while data := s.recv(64, socket.MSG_WAITALL):
+        s.sendall(data)' >"$T/echo.out" &
+    NS_STARTED+=("$!")
+    local way go packets
+    ns_port echo
+    go=$port
+    ns_serve packets "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
+    packets=$port
+    for way in stalls flows; do
+        [[ $way == stalls ]] || cure --cgroup "$group"
+        median=$("${in_group[@]}" "$T/go" "$go" | sed 's/median //')
+        median_is $way
+        for packets_of in static narrow; do
+            [[ -e $T/$packets_of ]] || continue
+            "${in_group[@]}" "$T/$packets_of" --stats --warmup 20 127.0.0.1 "$packets" 20 >"$T/client.out"
+            median=$(($(field median_us "$T/client.out" | cut -d. -f1) / 1000))
+            median_is $way
+        done
+    done
+}
+
+# short_connections N: five requests on each, in two pieces. Prints how many took longer than 20 ms.
+short_connections() {
+    "${in_group[@]}" "$python" - "$port" "$1" <<'END'
+import socket, sys, time
+late = 0
+for _ in range(int(sys.argv[2])):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+        for _ in range(5):
+            begin = time.monotonic()
+            s.sendall(b"a")
+            s.sendall(b"b" * 29)
+            s.recv(30, socket.MSG_WAITALL)
+            late += time.monotonic() - begin > 0.02
+print("late", late)
+END
+}
+
+@test "a thousand connections of five requests each: all are cured before their first byte" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    ns_serve echo "$python" -c 'import socket
+listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+print("listening on port", listener.getsockname()[1], flush=True)
+while True:
+    with listener.accept()[0] as s:
+        while data := s.recv(30, socket.MSG_WAITALL):
+            s.sendall(data)'
+    short_connections 20 >"$T/without"
+    cure --cgroup "$group"
+    short_connections 1000 >"$T/with"
+    echo "without: $(cat "$T/without") of 100, with: $(cat "$T/with") of 5000"
+    holds "$(field late "$T/without") > 15 && $(field late "$T/with") <= 10"
+}
+
+# options_are "NAME NODELAY"...: the program in the group has sockets with these values, after it has read $words.
+options_are() {
+    local line
+    echo "${words-}" >&7
+    options_read=$((options_read + 1))
+    for _ in {1..1000}; do
+        (($(grep -c '^end' "$T/options.out") < options_read)) || break
+        sleep 0.01
+    done
+    output=$(awk -v wanted="$options_read" '/^end/ { n++; next } n == wanted - 1' "$T/options.out")
+    for line; do
+        grep -qxE -- "$line .*" <<<"$output" || wrong "no line '$line' in:"$'\n'"$output" || return
+    done
+}
+
+start_options() {
+    mkfifo "$T/words"
+    "${in_group[@]}" "$python" tests/helpers/tcp_options.py <"$T/words" >"$T/options.out" 3>&- &
+    NS_STARTED+=("$!")
+    NS_PID[options]=$!
+    exec 7>"$T/words"
+    ns_port options
+    ns_wait_for "$T/options.out" '^end'
+    options_read=1
+}
+
+@test "connections that exist are cured, too, and the undo restores what the program itself asked for" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    start_options
+    options_are 'client 0' 'server 0' 'nodelay 1' 'other 0'
+    cure --cgroup "$group" --dry-run
+    expect 0 output has "would change 4 connections" output has "$group: the kernel would cure new connections"
+    programs_are 0
+    options_are 'client 0'
+    cure --cgroup "$group"
+    expect 0 output has ": 4 connections" output lacks ' not changed'
+    words=connect options_are 'client 1' 'server 1' 'nodelay 1' 'other 1' 'later 1' 'accepted 1'
+    run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
+    expect_part output "cured by the kernel: connections of the control group $group ('nagleshim cure')"
+    run "${inside[@]}" "$NS" host status
+    expect 1 output has "cured by the kernel: $group" output has 'the library is not enabled'
+    # Programs may set it after they have connected.
+    words='server 0' options_are 'server 1'
+    words='nodelay 0' options_are 'nodelay 1'
+    words='other 1' options_are 'other 1'
+    cure --undo
+    expect 0 output has 'TCP_NODELAY restored on 7'
+    options_are 'client 0' 'server 0' 'nodelay 0' 'other 1' 'later 0' 'accepted 0'
+    words='other 0' options_are 'other 0'
+    cure --undo
+    expect 0 stderr is "nagleshim cure: no socket was restored"
+}
+
+@test "the rules decide by role, address and port, and a second policy replaces the first one" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    start_options
+    cure --cgroup "$group" --policy "$(policy server '{"match": {"role": "server", "local": "127.0.0.1"}}')"
+    words=connect options_are 'server 1' 'client 0' 'accepted 1' 'later 0'
+    cure --cgroup "$group" --policy "$(policy client "{\"match\": {\"remote\": \"127.0.0.1:$port\"}}")"
+    programs_are 1
+    words=connect options_are 'server 0' 'client 1' 'accepted 0' 'later 1'
+    cure --cgroup "$group" --policy "$(policy other '{"match": {"remote": "[::1]:1-65535"}}, {"match": {"local": "1"}}')"
+    words=connect options_are 'server 0' 'client 0' 'accepted 0' 'later 0'
+    cure --undo
+    programs_are 0
+}
+
+@test "somebody else's programs of the group stay in force" {
+    "$python" tests/helpers/bpf.py add "$group"
+    programs_are 1
+    cure --cgroup "$group"
+    programs_are 2
+    cure --cgroup "$group"
+    programs_are 2
+    cure --undo --cgroup "$group"
+    programs_are 1
+}
+
+@test "with --follow the programs end with the command, however that ends, and it wakes up for nothing" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    local signal switches
+    for signal in TERM KILL; do
+        start_options
+        ns_start follow "${inside[@]}" "$NS" cure --cgroup "$group" --follow
+        ns_wait_for "$T/follow.out" 'python.*TCP_NODELAY set'
+        programs_are 1
+        words=connect options_are 'later 1' 'client 1'
+        switches=$(awk '/voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status")
+        sleep 1
+        holds "$(awk '/voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status") - $switches <= 2"
+        ns_stop follow $signal
+        programs_are 0
+        exec 7>&-
+        rm "$T/words"
+    done
+    run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
+}
+
+@test "in a control group namespace, --all does not stand for the whole system" {
+    run --separate-stderr "${in_group[@]}" unshare --mount --cgroup sh -c 'umount -a -t cgroup2; mount -t cgroup2 none /sys/fs/cgroup &&
+        exec "$@"' sh "$NS" cure --all --dry-run
+    expect 0 stderr has 'the kernel does not cure new connections: the root of the control groups is not visible here'
+}
+
+@test "what the kernel cannot do is said in one line, and the options are set on what exists" {
+    local why big
+    start_options
+    big=$("$python" -c 'print(", ".join("{\"match\": {\"remote\": \"%d\"}}" % n for n in range(1, 1300)))')
+    cure --cgroup "$group" --policy "$(policy app '{"match": {"process": "python3*"}}')"
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: rule 1 asks for a process, which the kernel does not know; name its group instead"
+    expect_part output 'TCP_NODELAY set on '
+    expect_part output 'For connections that are opened later, add --follow.'
+    cure --undo
+    cure --cgroup "$group" --policy "$(policy big "$big")"
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 2400 rules and addresses"
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'while umount /sys/fs/bpf 2>/dev/null; do :; done; exec "$@"' sh "$NS" cure --cgroup "$group"
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: no BPF file system is mounted at /sys/fs/bpf"
+    cure --undo
+    run --separate-stderr "${inside[@]}" setpriv --bounding-set=-bpf,-sys_admin,-net_admin "$NS" cure --cgroup "$group"
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: CAP_BPF and CAP_NET_ADMIN are needed"
+    cure --undo
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --cgroup "$group"
+    expect 2 stderr is "nagleshim cure: there is no control group '$group': no cgroup2 file system is mounted"
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --all --dry-run
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: no cgroup2 file system is mounted"
+    cure --cgroup /tmp
+    expect 2 stderr is "nagleshim cure: there is no control group '/tmp'"
+    programs_are 0
+}
