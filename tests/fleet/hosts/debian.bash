@@ -67,7 +67,7 @@ in_debian() {
         exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"' - "$LAYER/root" "$@"
 }
 
-# boot_debian: boots it, runs the script on its standard input as the last of the units, and powers it off. The script's
+# boot_debian [OPTION]...: boots it, with these options of systemd-nspawn, runs the script on its standard input as the last of the units, and powers it off. The script's
 # output is printed. What init says is in $BATS_FILE_TMPDIR/boot.
 boot_debian() {
     local changes=$LAYER/changes
@@ -87,8 +87,10 @@ END
     ln -sf ../fleet-script.service "$changes/etc/systemd/system/multi-user.target.wants/"
     with_debian bash -c '
         ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
-        exec timeout 120 systemd-nspawn --quiet --directory="$1" --register=no --keep-unit --private-network \
-            --link-journal=no --system-call-filter=pidfd_getfd --boot </dev/null' - "$LAYER/root" >"$BATS_FILE_TMPDIR/boot" 2>&1 || {
+        root=$1
+        shift
+        exec timeout 120 systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --private-network \
+            --link-journal=no --system-call-filter=pidfd_getfd "$@" --boot </dev/null' - "$LAYER/root" "$@" >"$BATS_FILE_TMPDIR/boot" 2>&1 || {
         echo "the system did not boot and power off:"
         tail -n 20 "$BATS_FILE_TMPDIR/boot"
         return 1

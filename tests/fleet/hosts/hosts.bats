@@ -149,8 +149,38 @@ sleep 1
 nagleshim cure --unit listens
 nagleshim cure --unit no-such; echo "no such $?"
 nagleshim cure --undo
+sed 's#/usr/local/bin#/usr/bin#' /usr/share/nagleshim/systemd/nagleshim-cure.service >/etc/systemd/system/nagleshim-cure.service
+systemctl start nagleshim-cure && wc -l </run/nagleshim/cured
+systemctl stop nagleshim-cure && find /run/nagleshim
+journalctl -qo cat -u nagleshim-cure
 END
-    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY set on 1' <<<"$output") -eq 1 ]]
+    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY set on 1' <<<"$output") -eq 3 ]]
     grep -qx 'no such 2' <<<"$output"
-    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY restored on 1' <<<"$output") -eq 1 ]]
+    [[ $(grep -c 'perl.*1 listener: TCP_NODELAY restored on 1' <<<"$output") -eq 3 ]]
+    grep -qx 2 <<<"$output"
+}
+
+@test "the kernel cures the new connections of a unit, until the undo" {
+    export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
+    run -0 boot_debian --capability=CAP_BPF,CAP_NET_ADMIN --system-call-filter=bpf <<'END'
+exchange() { echo "$1 $(/app/tcp_nodelay_client --stats 127.0.0.1 9000 20 | grep -o 'stalls [0-9]*')"; }
+mount -o remount,rw /sys && mkdir /sys/fs/bpf && mount -t bpf bpf /sys/fs/bpf
+/app/tcp_nodelay_server --connections 0 9000 0 >/dev/null &
+systemd-run --quiet --unit lives sleep 1000
+echo $$ >/sys/fs/cgroup/system.slice/lives.service/cgroup.procs
+sleep 0.5
+exchange before
+nagleshim cure --unit lives
+nagleshim host status
+exchange cured
+nagleshim cure --undo
+exchange after
+ls /sys/fs/bpf/nagleshim
+END
+    local group=/sys/fs/cgroup/system.slice/lives.service line
+    for line in 'before stalls (1[5-9]|20)' 'cured stalls 0' 'after stalls (1[5-9]|20)' "cured by the kernel: $group" \
+        "$group: the kernel will cure new connections, until --undo or the next boot" \
+        "$group: the kernel will no longer cure new connections" '.*/nagleshim.: No such file or directory'; do
+        grep -qxE "$line" <<<"$output" || wrong "no line: $line in:"$'\n'"$output"
+    done
 }
