@@ -405,9 +405,10 @@ uninstall: ## disable the library on this host; remove the installed files, and 
 dist: ## make the release's tarball from the last commit, with its checksum, in build/dist
 	@config/package dist $(VERSION)
 
-deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages
+deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages (deb: ARCH=armhf for another architecture)
 	@tests/deps $@
-	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION)
+	@test -z '$(ARCH)' || tests/deps '$(ARCH)'
+	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION) $(ARCH)
 
 # --- measuring and pictures ---------------------------------------------------------------------------------
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios

@@ -289,3 +289,22 @@ leaves() {
     [[ $(grep '^Architecture:' config/debian/control | sort -u) == 'Architecture: amd64 arm64 armhf i386 ppc64el riscv64 s390x' ]]
     [[ $(sed -n 's/^ExclusiveArch: *//p' config/rpm/nagleshim.spec) == 'x86_64 aarch64 armv7hl %{ix86} ppc64le riscv64 s390x' ]]
 }
+
+@test "make deb builds for another architecture, whose libc is not installed" {
+    local package name version
+    version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb ARCH=armhf 3>&- >/dev/null
+    mv "$PACKAGES"/*_armhf.deb "$T" # the other tests expect one file
+    for package in libnagleshim nagleshim; do
+        name=$T/${package}_${version}_armhf.deb
+        [[ $(dpkg-deb -f "$name" Depends) =~ 'libc6 (>= 2.'[0-9]+\)$ ]]
+        [[ $(dpkg-deb -f "$name" Architecture) == armhf ]]
+        dpkg-deb -x "$name" "$T/root"
+    done
+    [[ $(dpkg-deb -f "$T"/libnagleshim_*.deb Depends) == 'libc6 (>= 2.17)' ]]
+    for name in "$T"/root/usr/{bin/nagleshim,lib/arm-linux-gnueabihf/libnagleshim{,-observe}.so}; do
+        [[ $(readelf -h "$name") == *ELF32*Machine:*ARM* ]]
+    done
+    # The packages for this machine are for another one.
+    [[ $(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Architecture) == "$(dpkg --print-architecture)" ]]
+}
