@@ -164,6 +164,17 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     return error;
 }
 
+const char *ns_shim_name(enum ns_shim shim)
+{
+    static const char *const names[] = {
+        [NS_SHIM_UNKNOWN] = "?",   [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
+        [NS_SHIM_STUCK] = "stuck", [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting",
+        [NS_SHIM_OFF] = "off",     [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled",
+        [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+    };
+    return names[shim];
+}
+
 bool ns_loaded_works(const struct ns_proc *proc)
 {
     static struct ns_loaded loaded;

@@ -42,6 +42,9 @@ struct ns_loaded {
 /* 0, or -errno if the list of mappings cannot be read. Fills loaded in any case. */
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
 
+/* One word for a user. */
+const char *ns_shim_name(enum ns_shim shim);
+
 /* Does the library work there, or is it about to? */
 bool ns_loaded_works(const struct ns_proc *proc);
 

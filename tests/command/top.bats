@@ -22,6 +22,10 @@ load ../helpers/top
         [.rows[] | {pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
             {pid: $client, held_by: null, lost: true, most: true},
             {pid: '"$server"', held_by: $client, lost: true, most: true}]' <<<"$output"
+    # The table counts the lost time once.
+    run "$NS" top --once --pid "$server"
+    grep -qE "^ *\\([0-9.]+\\) .* $server server .* held by queue_put\\[$pid\\], port" <<<"$output"
+    [[ ${lines[0]} == *'; 1 row stalls' ]]
     ns_stop held
     posts calm --nodelay
     server=$(pgrep -P "$pid" queue_server)
@@ -92,7 +96,7 @@ END
 @test "connections whose listener is closed are one row of a server and one of a client" {
     crowd 300
     shown "$NS" top --once --interval 1 --pid "$pid"
-    [[ $status -eq 0 && -z $stderr && $(grep -c '^python3' <<<"$output") -eq 2 ]]
+    [[ $status -eq 0 && -z $stderr && $(grep -cE '^ *[0-9.]+ +[0-9]+% python3 ' <<<"$output") -eq 2 ]]
     [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
     printf '%s\n' "$stderr"
@@ -141,7 +145,7 @@ while True:
     ns_wait_for "$T/many.out" connected
     sleep 2.1
     shown "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
-    [[ $(grep -c '^python3' <<<"$output") -eq 40 && ${lines[3]} == *"127.0.0.1:7039" ]]
+    [[ $(grep -c '% python3 ' <<<"$output") -eq 40 && ${lines[3]} == *"127.0.0.1:7039" ]]
 }
 
 @test "the children of a process are watched, also later ones" {
@@ -151,7 +155,7 @@ while True:
         '$EXAMPLES/queue_put' --warmup 20 127.0.0.1 \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
     parent=${NS_PID[parent]}
     shown "$NS" top --once --interval 6 --pid "$parent"
-    read -r lost < <(awk '$1 == "queue_put" { print $5 }' <<<"$output")
+    read -r lost < <(awk '$3 == "queue_put" { print $1 }' <<<"$output")
     holds "$lost > 50"
     kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
 }
@@ -187,25 +191,40 @@ END
 @test "without a terminal lines are printed at each interval, until the process ends" {
     posts lines
     ns_start top "$NS" top --interval 0.5 --pid "$pid"
-    ns_wait_for "$T/top.out" "^queue_put .*%"
+    ns_wait_for "$T/top.out" "% queue_put "
     sleep 1
     ns_stop lines KILL
     ns_join top
-    [[ $(grep -c ^PROCESS "$T/top.out") -ge 3 && ! -s $T/top.err ]]
+    [[ $(grep -c '^ *LOST/S' "$T/top.out") -ge 3 && ! -s $T/top.err ]]
 }
 
-@test "on a terminal it redraws a table that fits, and ^C ends it" {
+@test "on a terminal it draws a screen that fits, whose keys explain, pause and end it, and restores the terminal" {
     command -v tmux >/dev/null || ns_skip "tmux is missing"
     posts drawn
     screen new-session -d -x 80 -y 16 "exec bash --norc --noprofile -i" 3>&-
-    screen send-keys "'$NS' top --interval 0.5 --pid $pid" Enter
+    screen send-keys "echo before; '$NS' top --interval 0.5 --pid $pid" Enter
     shows 'queue_put '
     shows '127.0.0.1:'
-    screen resize-window -x 60 -y 8
+    [[ $(screen capture-pane -p) != *before* ]]
+    screen send-keys '?'
+    shows 'LOST/S   milliseconds per second'
+    screen send-keys '?' p
+    shows 'paused:'
+    screen send-keys p
+    shows 'q ends, p pauses'
+    screen resize-window -x 40 -y 8
     shows 'queue_put '
+    screen send-keys q
+    shows before
+    screen send-keys "echo status \$?; '$NS' top --interval 0.5 --pid $pid" Enter
+    shows 'LOST/S'
     screen send-keys C-c
-    screen send-keys 'echo status $?' Enter
     shows 'status 0'
+    # The shell's line editor sets the terminal's modes by itself, another program does not.
+    screen send-keys "'$NS' top --interval 0.5 --pid $pid; stty -a" Enter
+    shows 'LOST/S'
+    screen send-keys q
+    shows ' icanon '
     screen kill-server
 }
 

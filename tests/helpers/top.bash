@@ -68,5 +68,5 @@ watched() {
     shown "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
     [[ $status -eq 0 && -z $stderr ]]
     rate='' lost='' share='' role='' shim=''
-    read -r rate lost share role shim < <(awk -v pid="$pid" '$2 == pid { print $4, $5, $6, $3, $7 }' <<<"$output") || true
+    read -r rate lost share role shim < <(awk -v pid="$pid" '$4 == pid { print $7, $1, $2, $5, $6 }' <<<"$output") || true
 }

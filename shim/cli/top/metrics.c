@@ -127,7 +127,7 @@ static void print(FILE *out, const struct ns_watch_tally *tally)
         for (unsigned shim = 0; shim <= NS_SHIM_WORKS; at->now[shim++] = 0)
             if (at->now[shim])
                 fprintf(out, "nagleshim_processes{%s,library=\"%s\"} %u\n", at->labels,
-                        ns_top_shim_name(shim), at->now[shim]);
+                        ns_shim_name(shim), at->now[shim]);
     PRINT("processes_denied", "gauge", "Processes that could not be examined.", tally->denied);
     PRINT("connections_missed_total", "counter", "Connections too short or too many to sample.",
           tally->forgotten);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { NAME_LEAST = 14 }; /* the columns seldom move, and fill 80 columns with an IPv4 address */
+enum { NAME_LEAST = 12 }; /* the columns seldom move, and 40 characters have the first four */
 
 /* "; 3 connections " */
 static void print_count(FILE *out, uint64_t n, const char *noun, const char *plural,
@@ -26,7 +26,7 @@ static void print_summary(FILE *out, const struct ns_top *top)
     char clock[16];
     struct tm local;
     for (size_t i = 0; i < top->n_rows; i++)
-        stalling += top->rows[i]->lost_rate > 0;
+        stalling += top->rows[i]->lost_rate > 0 && !ns_top_waits(top->rows[i]);
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
     fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
             tally->connections, ns_plural(tally->connections), tally->busy, stalling,
@@ -45,24 +45,15 @@ static void print_summary(FILE *out, const struct ns_top *top)
     fputs("\n\n", out);
 }
 
-static const char *const shims[] = {
-    [NS_SHIM_UNKNOWN] = "?",   [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
-    [NS_SHIM_STUCK] = "stuck", [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting",
-    [NS_SHIM_OFF] = "off",     [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled",
-    [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
-};
-
-const char *ns_top_shim_name(enum ns_shim shim)
-{
-    return shims[shim];
-}
-
 /* The peer, as the last column shows it: valid until the next call. */
 static const char *describe_peer(const struct ns_top_row *row)
 {
     static char text[NS_WORDS_MOST];
     bool is_server = row->role == NS_ROLE_SERVER;
     text[0] = '\0';
+    if (row->held_by)
+        ns_words_add(text, "held by %s[%d], ", row->held_by->process.name,
+                     row->held_by->process.pid);
     if (is_server)
         ns_words_add(text, "port %u", row->service.port);
     if (!is_server || row->connections == 1)
@@ -70,9 +61,6 @@ static const char *describe_peer(const struct ns_top_row *row)
                      ns_words_address(is_server ? &row->peer : &row->service));
     if (row->connections > 1 || (is_server && row->connections == 0))
         ns_words_add(text, ", %u connections", row->connections);
-    if (row->held_by)
-        ns_words_add(text, ", held by %s[%d]", row->held_by->process.name,
-                     row->held_by->process.pid);
     return text;
 }
 
@@ -85,6 +73,7 @@ static int places(const char *text)
     return n;
 }
 
+/* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
@@ -92,13 +81,15 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
         if (places(top->rows[i]->process.name) > width)
             width = places(top->rows[i]->process.name);
     print_summary(out, top);
-    fprintf(out, "%-*s %7s %-6s %7s %7s %5s %-11s PEER\n", width, "PROCESS", "PID", "ROLE",
-            "HOLDS/S", "LOST/S", "SHARE", "SHIM");
+    fprintf(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "LOST/S", "SHARE", width, "PROCESS",
+            "PID", "ROLE", "SHIM", "HOLDS/S");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
-        fprintf(out, "%s%*s %7d %-6s %7.1f %7.1f %4.0f%% %-11s %s\n", row->process.name,
-                width - places(row->process.name), "", row->process.pid, ns_role_name(row->role),
-                row->holds_rate, row->lost_rate, row->share * 100, shims[row->process.shim],
+        char lost[16];
+        snprintf(lost, sizeof lost, ns_top_waits(row) ? "(%.1f)" : "%.1f ", row->lost_rate);
+        fprintf(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
+                row->process.name, width - places(row->process.name), "", row->process.pid,
+                ns_role_name(row->role), ns_shim_name(row->process.shim), row->holds_rate,
                 describe_peer(row));
     }
 }
@@ -119,6 +110,6 @@ void ns_top_fill_json(const struct ns_top *top)
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
         ns_output_number(entry, "held_by", row->held_by ? row->held_by->process.pid : 0);
-        ns_output_text(entry, "library", shims[row->process.shim]);
+        ns_output_text(entry, "library", ns_shim_name(row->process.shim));
     }
 }

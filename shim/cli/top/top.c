@@ -15,17 +15,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define SECOND 1000000000U
-
-/* Escape sequences that every terminal in use understands. */
-#define CLEAR_SCREEN "\033[H\033[J"
-
-enum { OTHER_LINES = 5 /* besides the rows */ };
 
 struct options {
     bool once, json;
@@ -60,68 +53,62 @@ static bool read_options(int argc, char **argv, struct options *options)
     return false;
 }
 
-/* Lines of UTF-8, cut to so many characters. */
-static void print_cut(const char *text, unsigned columns)
+/* Take samples until the end of the interval, or of the command. 0 or -errno. */
+static int sample(struct ns_top *top, uint64_t end, bool screen)
 {
-    for (unsigned column = 0; *text; text++) {
-        bool begins = ((unsigned char)*text & 0xC0) != 0x80;
-        column = *text == '\n' ? 0 : column + begins;
-        if (column <= columns)
-            putchar(*text);
+    uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
+    for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
+        int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
+        if (error)
+            return error;
+        ns_child_wait(next < end ? next : end);
+        enum ns_key key = screen ? ns_screen_key() : NS_KEY_NONE;
+        asked_to_end = asked_to_end || key == NS_KEY_END;
+        if (key == NS_KEY_DRAW)
+            ns_screen_draw(top);
     }
+    return 0;
 }
 
-static void print_screen(const struct ns_top *top)
+/* Returns an exit status. */
+static int print(const struct ns_top *top, const struct options *options, bool screen)
 {
-    struct winsize size;
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        return;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    ns_top_print(out, top, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
-    fclose(out);
-    fputs(CLEAR_SCREEN, stdout);
-    print_cut(text, size.ws_col);
-    free(text);
+    if (options->metrics)
+        return ns_metrics_write(top, options->metrics);
+    if (options->json) {
+        ns_top_fill_json(top);
+    } else if (screen) {
+        ns_screen_draw(top);
+    } else {
+        ns_top_print(stdout, top, SIZE_MAX);
+        fputs(options->once ? "" : "\n", stdout);
+    }
+    return NS_EXIT_YES;
 }
 
 static int show(struct ns_top *top, const struct options *options)
 {
     bool screen = !options->once && !options->metrics && ns_output_is_screen(stdout);
-    int status = NS_EXIT_YES;
-    if (screen) /* a table is one write, so that it does not flicker */
-        setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    int status = NS_EXIT_YES, error;
+    if (screen)
+        ns_screen_begin();
     do {
-        uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
-        uint64_t end = now + (uint64_t)(options->interval * SECOND);
-        for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
-            int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
-            if (error)
-                return ns_watch_say_error("top", options->pid, error);
-            ns_child_wait(next < end ? next : end);
-        }
+        uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
+        error = sample(top, now + (uint64_t)(options->interval * SECOND), screen);
+        if (error)
+            break;
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        if (options->metrics) {
-            status = ns_metrics_write(top, options->metrics);
-        } else if (options->json) {
-            ns_top_fill_json(top);
-        } else if (screen) {
-            print_screen(top);
-        } else {
-            ns_top_print(stdout, top, SIZE_MAX);
-            fputs(options->once ? "" : "\n", stdout);
-        }
+        status = print(top, options, screen);
         /* The reader of the lines or the process may have ended. */
         if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
             break;
     } while (!options->once && !asked_to_end && status == NS_EXIT_YES);
+    if (screen)
+        ns_screen_end();
     /* Old numbers would look as if nothing stalled. */
     if (options->metrics && !options->once && strcmp(options->metrics, "-") != 0)
         unlink(options->metrics);
-    return status;
+    return error ? ns_watch_say_error("top", options->pid, error) : status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */

@@ -30,7 +30,7 @@ struct ns_top_row {
     unsigned busy;           /* those with recent traffic */
     uint64_t holds, lost_ns; /* in the current interval */
     double holds_rate;       /* holds per second, in the last interval */
-    double lost_rate;        /* lost ms per second */
+    double lost_rate;        /* lost ms per second, at either end */
     double share;            /* lost time as a part of the time of busy connections */
     /* The other end, on this host, whose holds this end waited for; lost_ns and the rates count
      * them, too, but holds_rate does not. NULL: none in the last interval. */
@@ -65,6 +65,12 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 /* Rows of peers are shown only if they hold bytes; they come after all others. */
 bool ns_top_is_shown(const struct ns_top_row *row);
 
+/* Is it only the other end that holds bytes? Then that one's row has the lost time, too. */
+static inline bool ns_top_waits(const struct ns_top_row *row)
+{
+    return row->held_by && row->holds_rate == 0;
+}
+
 /* End the interval: compute rates, add and remove rows, sort. */
 void ns_top_refresh(struct ns_top *top, uint64_t now);
 
@@ -74,8 +80,23 @@ void ns_top_fill_json(const struct ns_top *top);
 /* Print the table, with `most` rows at most. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most);
 
-/* The word of the column SHIM. */
-const char *ns_top_shim_name(enum ns_shim shim);
+/* --- screen.c: a terminal ----------------------------------------------------------------------
+ */
+
+enum ns_key { NS_KEY_NONE, NS_KEY_DRAW, NS_KEY_END };
+
+/* Take the terminal, and give it back. Its keys are read if this process is in its foreground. */
+void ns_screen_begin(void);
+void ns_screen_end(void);
+
+/* The key that was pressed; does not wait. NS_KEY_DRAW: what is drawn has changed. */
+enum ns_key ns_screen_key(void);
+
+/* Draw the table, or what the keys have chosen. */
+void ns_screen_draw(const struct ns_top *top);
+
+/* --- metrics.c: counters -----------------------------------------------------------------------
+ */
 
 /* Add to the counters: requests of a row since the last call, a hold of it, and what the library in
  * a process has done since the last call for this process. */
