@@ -19,10 +19,10 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 5,
+    NS_RECORD_VERSION = 6,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
-    NS_RECORD_SIZES = 6,    /* writes since the last wait that are kept */
+    NS_RECORD_SIZES = 6,    /* sizes of writes since the last wait: the first ones, and the last */
     NS_RECORD_BUCKETS = 32, /* from 2^n to 2^(n+1) microseconds; shorter ones are in the first */
     NS_RECORD_PHASES = 16,  /* parts of a tick */
 };
@@ -72,7 +72,7 @@ struct ns_record_slot {
     /* Data that a client got 5 ms or more after other data, with no write in between: number and
      * total length. */
     _Atomic uint64_t parts, parts_ns;
-    /* The writes before the last wait after a write, and the sizes of the first ones. */
+    /* The writes before the last wait after a write, and their sizes. */
     _Atomic uint32_t n_writes, sizes[NS_RECORD_SIZES];
 };
 

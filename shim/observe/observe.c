@@ -365,8 +365,8 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
     if (NS_GET(conn, waited_at) && mine.woke_at - NS_GET(conn, waited_at) >= SAME_NS)
         n = 0;
     NS_PUT(conn, waited_at, 0);
-    if (n < NS_RECORD_SIZES)
-        NS_PUT(conn, sizes[n], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
+    uint32_t place = n < NS_RECORD_SIZES ? n : NS_RECORD_SIZES - 1;
+    NS_PUT(conn, sizes[place], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
     NS_PUT(conn, n_writes, n + 1);
     NS_PUT(conn, wait_began, 0);
     NS_PUT(conn, read_at, 0);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/diagnose/sentences.h"
+#include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
 
@@ -109,32 +110,67 @@ static struct ns_address address_of(const struct ns_record_address *recorded)
 /* "write 281, write 480, wait"; successive writes of one size are combined. */
 static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t *sizes)
 {
-    uint32_t known = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
+    const uint32_t last = NS_RECORD_SIZES - 1, more = n_writes > last ? n_writes - last - 1 : 0;
     text[0] = '\0';
-    for (uint32_t i = 0, same; i < known; i += same) {
-        for (same = 1; i + same < known && sizes[i + same] == sizes[i];)
+    for (uint32_t i = 0, same; i < n_writes && i <= last; i += same) {
+        if (i == last && more)
+            ns_words_add(text, "%u more write%s, ", more, ns_plural(more));
+        for (same = 1;
+             i + same < n_writes && i + same < last + !more && sizes[i + same] == sizes[i];)
             same++;
         ns_words_add(text, "write %u", sizes[i]);
         if (same > 1)
             ns_words_add(text, " (%u times)", same);
         ns_words_add(text, ", ");
     }
-    if (n_writes > known)
-        ns_words_add(text, "%u more writes, ", n_writes - known);
     if (n_writes > 0)
         ns_words_add(text, "wait");
 }
 
+/* What was written before waits that stalled, and how often. */
+struct pattern {
+    const struct ns_record_event *event;
+    unsigned n;
+};
+enum { PATTERNS_MOST = 64 }; /* of a slot; later ones are not counted */
+
 /* The state while the samples of a slot are judged. */
 struct replay {
     struct ns_diagnosis *diagnosis;
-    struct ns_row connection; /* pattern: of the first stall; without one, of the last wait */
-    unsigned row;             /* its id */
-    bool has_stalled;
+    struct ns_row connection;
+    unsigned row; /* its id */
+    unsigned stalled;
+    struct pattern patterns[PATTERNS_MOST], *commonest;
 };
 
-/* The samples of one connection, in order. The pattern is that of the first hold for which the
- * program waited. */
+static void count_pattern(struct replay *replay, const struct ns_record_event *event)
+{
+    struct pattern *one = replay->patterns;
+    replay->stalled++;
+    while (one->event && (one->event->n_writes != event->n_writes ||
+                          memcmp(one->event->sizes, event->sizes, sizeof event->sizes) != 0))
+        if (++one == replay->patterns + PATTERNS_MOST)
+            return;
+    one->event = event;
+    one->n++;
+    if (!replay->commonest || one->n > replay->commonest->n)
+        replay->commonest = one;
+}
+
+/* The commonest pattern of the stalls, with its share; without a stall the row keeps what was
+ * written before the last wait. */
+static void choose_pattern(struct replay *replay)
+{
+    const struct pattern *most = replay->commonest;
+    if (!most)
+        return;
+    describe(replay->connection.pattern, most->event->n_writes, most->event->sizes);
+    if (most->n < replay->stalled)
+        ns_words_add(replay->connection.pattern, " (%u of %u stalled requests)", most->n,
+                     replay->stalled);
+}
+
+/* The samples of one connection, in order. */
 static void judge_life(struct replay *replay, struct ns_judge *judge,
                        const struct ns_record_event *events, size_t n)
 {
@@ -143,10 +179,8 @@ static void judge_life(struct replay *replay, struct ns_judge *judge,
     for (size_t i = 0; i < n; i++) {
         if (ns_judge_look(judge, &events[i].look, &hold)) {
             ns_diagnosis_add_hold(replay->diagnosis, replay->row, &hold);
-            if (hold.waited && !replay->has_stalled && waited) {
-                replay->has_stalled = true;
-                describe(replay->connection.pattern, waited->n_writes, waited->sizes);
-            }
+            if (hold.waited && waited)
+                count_pattern(replay, waited);
         }
         if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
             waited = &events[i];
@@ -269,6 +303,7 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
     replay.row = row->id;
     describe(connection->pattern, slot->n_writes, sizes);
     judge_slot(&replay, record, number, at, &connection->verdict);
+    choose_pattern(&replay);
     ns_diagnosis_add(diagnosis, connection);
 }
 
