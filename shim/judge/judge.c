@@ -67,6 +67,7 @@ static void judge_late(struct ns_judge *judge, const struct ns_look *look, struc
     judge->hold.cost = 0;
     *hold = judge->hold;
     judge->verdict.late++;
+    judge->verdict.late_ns += hold->end - hold->begin;
     if (is_inside(look))
         ns_verdict_wait(&judge->verdict, hold->end - hold->begin, true);
     judge->state = FREE;
@@ -91,7 +92,7 @@ static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t s
     ns_weigh_lag(&judge->weigh, &lag, judge->tick_ns);
 }
 
-/* The time from the release to the answer. */
+/* The time from the release to the answer, or more if the moment of the release is not known. */
 static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
 {
     bool alone = look->sent == end_of(&judge->held);
@@ -111,11 +112,12 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
 {
     uint64_t since = early ? 0 : gap(judge, look);
     judge->hold.waited = true;
-    judge->hold.answered = since;
     judge->hold.certain = !early && since <= prompt(judge);
     judge->verdict.early += early;
     if (!early)
         weigh(judge, look, since);
+    since = least(since, look->at - judge->hold.end); /* the hold and this are the whole wait */
+    judge->hold.answered = since;
     *hold = judge->hold;
     ns_verdict_stall(&judge->verdict, hold, since, judge->tick_ns);
     ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
@@ -306,6 +308,8 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
 {
     const struct ns_look *last = &judge->last;
     bool answered = look->received > last->received, wrote = look->sent > last->sent;
+    /* A sample that shows both may show a request and its answer, if nothing is unacknowledged. */
+    bool both = answered && wrote && look->unacked == 0, replied = answered && judge->spoke;
     uint64_t gaps = judge->verdict.gaps;
     if (judge->verdict.looks > 1)
         watch_ack(judge, look);
@@ -315,22 +319,18 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
         uint64_t length = look->at - judge->stuck_at;
         /* Between looks that are far apart, several answers may have come. */
         bool counts = look->at - last->at < (uint64_t)APART_MS * MS &&
-                      (judge->stuck != NS_DELAY_PEER || (answered && judge->spoke));
+                      (judge->stuck != NS_DELAY_PEER || replied);
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
             /* Behind this end's delayed ACK, the peer's bytes may have been held. */
-            if (answered && judge->spoke && judge->verdict.gaps == gaps)
+            if (replied && judge->verdict.gaps == gaps)
                 ns_verdict_wait(&judge->verdict, length, false);
         }
         judge->stuck_at = look->at;
         judge->stuck = NS_DELAY_PEER;
     }
-    if (answered && judge->spoke)
-        judge->verdict.requests++;
-    if (answered)
-        judge->spoke = false;
-    if (wrote)
-        judge->spoke = true;
+    judge->verdict.requests += replied || both;
+    judge->spoke = (wrote && !both) || (judge->spoke && !answered);
 }
 
 static void note_delay(struct ns_judge *judge, const struct ns_look *look)
@@ -441,8 +441,10 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->state == RELEASED && judge->last.at - judge->hold.end > prompt(judge))
+    if (judge->state == RELEASED && judge->last.at - judge->hold.end > prompt(judge)) {
         verdict->late++;
+        verdict->late_ns += judge->hold.cost;
+    }
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);
     ns_verdict_grade(verdict);

@@ -40,6 +40,8 @@ enum { TRIED_LEAST = 4 };
 /* By chance data may come this often, and for less than this part of the delayed ACKs, as if the
  * peer had waited for the ACK. */
 enum { GAPS_LEAST = 3, GAPS_PART = 4 };
+/* A hold until a delayed ACK (TCP_DELACK_MIN) takes at least so long, unless it began later. */
+enum { HOLD_LEAST_MS = 30 };
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 {
@@ -224,17 +226,26 @@ static bool follows_release(const struct ns_verdict *verdict)
     return free > answered / ALIKE && free < most && free < (answered + held) / 2;
 }
 
+static bool is_behind_acks(const struct ns_verdict *verdict)
+{
+    return verdict->gaps >= GAPS_LEAST && verdict->gaps * GAPS_PART >= verdict->lone_acks;
+}
+
 void ns_verdict_grade(struct ns_verdict *verdict)
 {
     enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
-    /* A peer that also sends before it has received the held bytes follows its own clock. */
-    if (verdict->stalls > 0 && (is_no_slower(verdict) || verdict->early * CHANCE > verdict->stalls))
+    /* A peer that also sends before it has received the held bytes follows its own clock. From
+     * outside, data may come after one of many holds by chance. */
+    if (verdict->stalls > 0 &&
+        (is_no_slower(verdict) || verdict->early * CHANCE > verdict->stalls ||
+         (verdict->calls == 0 && verdict->stalls * CHANCE <= verdict->late)))
         ns_verdict_doubt(verdict);
     if (verdict->stalls * CHANCE > verdict->maybe)
         verdict->grade = NS_GRADE_PROVEN;
-    else if (verdict->receiving > 0 || (verdict->stalls == 0 && follows_release(verdict)))
+    else if (verdict->receiving > 0 || verdict->delivered > 0 ||
+             (verdict->stalls == 0 && follows_release(verdict)))
         verdict->grade = NS_GRADE_LIKELY;
     else if (doubt == NS_DOUBT_NO_UNSENT)
         verdict->doubt = doubt;
@@ -242,7 +253,7 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         verdict->doubt = NS_DOUBT_NO_WINDOW;
     else if (verdict->maybe > 0)
         verdict->doubt = NS_DOUBT_ANSWERS;
-    else if (verdict->gaps >= GAPS_LEAST && verdict->gaps * GAPS_PART >= verdict->lone_acks)
+    else if (is_behind_acks(verdict))
         verdict->doubt = NS_DOUBT_PEER;
     else if (verdict->late > 0)
         verdict->grade = NS_GRADE_LATE;
@@ -322,6 +333,19 @@ void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *oth
     ns_verdict_grade(verdict);
 }
 
+void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader)
+{
+    uint64_t n = verdict->late + verdict->maybe, ns = verdict->late_ns + verdict->most_ns;
+    if (verdict->grade >= NS_GRADE_LIKELY || verdict->late <= verdict->maybe ||
+        !is_behind_acks(reader) || n < GAPS_LEAST || n * GAPS_PART < reader->gaps ||
+        reader->gaps * 2 < n || ns / n < HOLD_LEAST_MS * (uint64_t)MS)
+        return;
+    verdict->maybe = verdict->delivered = n;
+    verdict->most_ns = ns;
+    verdict->late = verdict->late_ns = 0;
+    ns_verdict_grade(verdict);
+}
+
 void ns_verdict_clear_receiving(struct ns_verdict *verdict)
 {
     verdict->receiving = verdict->receiving_ns = verdict->gaps = verdict->gaps_ns = 0;
@@ -347,7 +371,8 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
     /* The bytes were held, but no answer waited for them. */
     ns_verdict_doubt(verdict);
     verdict->late += verdict->maybe;
-    verdict->maybe = verdict->early = verdict->most_ns = 0;
+    verdict->late_ns += verdict->most_ns;
+    verdict->maybe = verdict->early = verdict->delivered = verdict->most_ns = 0;
     ns_verdict_grade(verdict);
     return false;
 }

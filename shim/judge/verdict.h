@@ -68,6 +68,7 @@ struct ns_verdict {
     uint64_t maybe;         /* holds whose answer came later than the release explains */
     uint64_t early;         /* those of them during which answers to earlier bytes came */
     uint64_t late;          /* holds for which nobody waited */
+    uint64_t late_ns;       /* length of these */
     uint64_t unprovable;    /* holds for whose proof the kernel reported too little */
     uint64_t answered_ns;   /* from release to answer, of stalls and maybe */
     uint64_t prompt_ns;     /* of the stalls alone */
@@ -77,6 +78,8 @@ struct ns_verdict {
     uint64_t certain_ns;    /* lost by the stalls */
     uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
     uint64_t waited_ns;     /* in waits for answers; from outside 0 */
+    uint64_t delivered;     /* holds after which the other end, which reads, got data: it was
+                               sampled, too */
     uint64_t receiving;     /* answers that this end's delayed ACK seems to have delayed */
     uint64_t receiving_ns;  /* upper bound: what these cost */
     uint64_t lone_acks;     /* from outside: data before which a delayed ACK of this end left */
@@ -132,6 +135,10 @@ void ns_verdict_clear_receiving(struct ns_verdict *verdict);
 /* The other end was watched as well: if it has answered at once when the held bytes came, the
  * stalls of this end whose answers were slow on their way are certain. */
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other);
+
+/* Both ends were sampled. If this one held bytes about as often as data reached the other behind a
+ * delayed ACK of that end, and for as long, then a program that only reads waits for the hold. */
+void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader);
 
 /* Everything that the reports say about a verdict. */
 struct ns_conclusion {

@@ -184,7 +184,7 @@ while True:
         [[ $program == waits || $stderr == *"now, without a restart: "*" cure --pid ${NS_PID[sockets]}"* ]]
         run "$NS" doctor --pid "${NS_PID[$program]}"
         [[ $program == waits ]] && expect_part output "LD_PRELOAD was not set" || expect_part output \
-            "reason: it makes system calls without libc, which the library does not see; 'nagleshim cure --pid' changes its sockets"
+            "reason: it makes system calls without libc, which the library does not see; 'nagleshim cure' changes its sockets"
         ns_stop "$program" || true
     done
 }

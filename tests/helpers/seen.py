@@ -152,7 +152,8 @@ def field(text, name):
 def estimated_ms(row):
     ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"]
             if one["grade"] == "proven" and not one["peer"]]
-    return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends)
+    both = len(ends) == 2 and all("send" in one["cures"][0]["does"] and "ack" in one["cures"][0]["does"] for one in ends)
+    return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends) / (2 if both else 1)
 
 
 def cured(row, flags):

@@ -83,6 +83,16 @@ static void diagnose(const char *exe, enum ns_role role, struct ns_verdict verdi
     ns_diagnosis_finish(&diagnosis);
 }
 
+/* Both ends were watched. */
+static void diagnose_ends(struct ns_verdict server, struct ns_verdict client, bool inside)
+{
+    begin();
+    add(process(8, "server", ""), NS_ROLE_SERVER, server);
+    add(process(7, "client", ""), NS_ROLE_CLIENT, client);
+    diagnosis.rows[1].source = inside ? NS_SOURCE_INSIDE : NS_SOURCE_OUTSIDE;
+    ns_diagnosis_finish(&diagnosis);
+}
+
 static bool says(const char *text, const char *part)
 {
     if (text && strstr(text, part))
@@ -169,15 +179,11 @@ CHECK(check_reused_pid)
 /* A client that is seen from inside waits for a server that is seen from outside, by samples. */
 CHECK(check_figures)
 {
-    begin();
     struct ns_verdict waits = receives();
     waits.requests = 40;
     waits.receiving = 38;
     waits.receiving_ns = 1678ull * MS;
-    add(process(8, "server", ""), NS_ROLE_SERVER, stalls());
-    add(process(7, "client", ""), NS_ROLE_CLIENT, waits);
-    diagnosis.rows[1].source = NS_SOURCE_INSIDE;
-    ns_diagnosis_finish(&diagnosis);
+    diagnose_ends(stalls(), waits, true);
     const struct ns_row *holder = &diagnosis.rows[0], *row = &diagnosis.rows[1];
     const char *text = ns_diagnosis_headline(&diagnosis);
     OK(says(text, "it stalls: 38 of 40 requests of server") && says(text, "; 1678 ms were lost"),
@@ -238,17 +244,51 @@ CHECK(check_advice)
 
 CHECK(check_both_ends)
 {
-    begin();
-    add(process(8, "server", ""), NS_ROLE_SERVER, receives());
-    add(process(7, "client", ""), NS_ROLE_CLIENT, stalls());
-    ns_diagnosis_finish(&diagnosis);
-    OK(diagnosis.rows[0].verdict.grade == NS_GRADE_PROVEN &&
-           diagnosis.rows[0].other == &diagnosis.rows[1] && diagnosis.rows[1].is_repeated,
+    diagnose_ends(receives(), stalls(), false);
+    const struct ns_row *row = diagnosis.rows, *other = row + 1;
+    OK(row->verdict.grade == NS_GRADE_PROVEN && row->other == other && other->is_repeated,
        "the worst row comes first and knows its other end");
     OK(fabs(diagnosis.lost_ms - 440) < 0.01, "a loss that both ends saw counts once");
     const char *policy = policy_of();
     OK(says(policy, "client to port 7000") && !strstr(policy, "server on"),
        "the rule is for the end that holds the bytes");
+    struct ns_verdict answers = stalls();
+    answers.stalls = answers.delays[NS_DELAY_PEER] = 9;
+    answers.certain_ns = answers.most_ns = answers.delays_ns[NS_DELAY_PEER] = 400ull * MS;
+    diagnose_ends(answers, stalls(), false);
+    row = diagnosis.rows;
+    OK(says(ns_diagnosis_headline(&diagnosis),
+            "it stalls: at least 10 requests of client and at least 9 requests of its peer were "
+            "held by Nagle's algorithm until the other end's delayed ACK came; at least 840 ms"),
+       "if both ends hold, one sentence has both halves and their sum");
+    OK(says(ns_diagnosis_cost(row), "840 ms lost, of which 400 ms behind the holds of server[8]") &&
+           says(ns_diagnosis_cure(row, 0), "a stalled request: 104.0 ms now") &&
+           row[1].verdict.delays[NS_DELAY_PEER] == 0 && !row[1].counts,
+       "so have the row and its cure, and no half counts as a slow peer");
+}
+
+/* A server holds the messages that it sends unasked; the other end only reads. */
+CHECK(check_reader)
+{
+    struct ns_verdict late = {.grade = NS_GRADE_LATE, .late = 20, .late_ns = 800ull * MS};
+    const struct ns_verdict doubt = {.grade = NS_GRADE_CANNOT_TELL,
+                                     .doubt = NS_DOUBT_PEER,
+                                     .segments = 100,
+                                     .gaps = 39,
+                                     .lone_acks = 40};
+    diagnose_ends(late, doubt, false);
+    OK(says(ns_diagnosis_headline(&diagnosis), "it may stall: at least 20 messages of server") &&
+           says(ns_diagnosis_proof(diagnosis.rows),
+                "held 20 times, 40.0 ms each, and 39 times data came to client[7]") &&
+           diagnosis.rows[1].is_held,
+       "what both ends show together is one verdict");
+    diagnose_ends(doubt, doubt, false);
+    OK(diagnosis.grade == NS_GRADE_NONE, "two ends that hold nothing delay each other by no ACK");
+    late.late = 2;
+    diagnose_ends(late, doubt, false);
+    OK(says(ns_diagnosis_headline(&diagnosis), "server[8], the peer, held bytes 2 times") &&
+           !next_command(),
+       "a doubt has what the other end shows, and does not propose to look there");
 }
 
 CHECK(check_receiving)
@@ -267,11 +307,7 @@ CHECK(check_receiving)
  */
 static enum ns_grade server_of(struct ns_verdict client)
 {
-    begin();
-    add(process(8, "server", ""), NS_ROLE_SERVER, receives());
-    add(process(9, "client", ""), NS_ROLE_CLIENT, client);
-    diagnosis.rows[1].source = NS_SOURCE_INSIDE;
-    ns_diagnosis_finish(&diagnosis);
+    diagnose_ends(receives(), client, true);
     return diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
 }
 
@@ -363,8 +399,8 @@ CHECK(check_no_stall)
           .delays = {[NS_DELAY_LOSS] = 1},
           .delays_ns = {[NS_DELAY_LOSS] = 300ull * MS}},
          "segments were lost"},
-        {{.grade = NS_GRADE_LATE, .late = 3},
-         "no stall: bytes were held 3 times, but nobody waited for them"},
+        {{.grade = NS_GRADE_LATE, .late = 3, .late_ns = 60 * MS},
+         "no stall: bytes were held 3 times, 20.0 ms each, but nobody waited for them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
         {{.grade = NS_GRADE_CANNOT_TELL,
           .doubt = NS_DOUBT_ANSWERS,

@@ -221,7 +221,7 @@ static void print_next(FILE *stream, const struct ns_report *report)
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *first = diagnosis->rows, *open = NULL;
     for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
-        if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].is_held)
+        if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].other)
             open = &diagnosis->rows[i];
     if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
         if (open)

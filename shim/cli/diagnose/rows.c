@@ -216,43 +216,52 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
 static bool may_hold(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    return verdict->grade >= NS_GRADE_LIKELY || verdict->grade == NS_GRADE_CANNOT_TELL ||
+    return verdict->grade >= NS_GRADE_LIKELY ||
+           (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->doubt != NS_DOUBT_PEER) ||
            (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
 }
 
 /* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
  * ACKs. If several rows may be the peer, none of them may be held. Where the program never answers,
- * the peer waits for the ACK itself, with nothing held. */
+ * a peer that seems to wait for our delayed-ACK timer waits for the ACK itself. */
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         bool answers = row->source == NS_SOURCE_OUTSIDE || verdict->requests > 0;
-        bool receives = (verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0) ||
-                        (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->gaps > 0);
+        bool receives = verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0 && answers;
         bool seen = false, held = false;
         for (size_t j = 0; j < diagnosis->n_rows; j++)
             if (meet(row, &diagnosis->rows[j])) {
                 seen = true;
                 held |= may_hold(&diagnosis->rows[j]);
             }
-        if (receives && seen && !held && answers)
+        if ((receives || verdict->doubt == NS_DOUBT_PEER) && seen && !held)
             ns_verdict_clear_receiving(&row->verdict);
+    }
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_row *row = &diagnosis->rows[i];
         const struct ns_row *other = other_end(diagnosis, row);
-        if (other)
+        if (other) {
             ns_verdict_confirm(&row->verdict, &other->verdict);
+            ns_verdict_meet(&row->verdict, &other->verdict);
+        }
     }
 }
 
-/* The row of a process at the other end is reported only if one of the two ends stalls. */
+/* The row of a process at the other end is reported only if one of the two ends stalls, or is in
+ * doubt about this one. */
 static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     if (!row->is_peer || row->verdict.grade >= NS_GRADE_LIKELY)
         return false;
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].verdict.grade >= NS_GRADE_LIKELY && meet(row, &diagnosis->rows[i]))
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_verdict *verdict = &diagnosis->rows[i].verdict;
+        if ((verdict->grade >= NS_GRADE_LIKELY || verdict->doubt == NS_DOUBT_PEER) &&
+            meet(row, &diagnosis->rows[i]))
             return false;
+    }
     return true;
 }
 
@@ -319,12 +328,15 @@ static void find_cures(struct ns_row *row)
         /* An experiment measures the cure at its own end. */
         const struct ns_trial *trial = here && row->is_cured ? row->trial : NULL;
         /* An ACK must travel to the other end before the held bytes can. */
+        double best = row->both_hold ? 3 * rtt : pushes ? rtt : 2 * rtt;
         row->cures[i] = (struct ns_cure){
             .end = i == 0 ? "this end" : "other end",
             .at = here ? row : other,
-            .does = pushes ? "send adaptive" : "ack before-wait",
+            .does = row->both_hold ? "send adaptive, ack before-wait"
+                    : pushes       ? "send adaptive"
+                                   : "ack before-wait",
             .from_ms = trial ? trial->left_ms : stalled,
-            .to_ms = trial ? trial->done_ms : fmin(pushes ? rtt : 2 * rtt, stalled),
+            .to_ms = trial ? trial->done_ms : fmin(best, stalled),
             .measured = trial,
         };
     }
@@ -335,7 +347,17 @@ static void find_cures(struct ns_row *row)
                        : 2;
 }
 
-/* Both ends were watched: they have the same stalls. The view from inside misses none. */
+/* What the other end's holds explain is no delay of the peer. */
+static void take_delays(struct ns_verdict *verdict, const struct ns_conclusion *other)
+{
+    uint64_t *times = &verdict->delays[NS_DELAY_PEER], *ns = &verdict->delays_ns[NS_DELAY_PEER];
+    uint64_t least = *times < other->stalled ? *times : other->stalled;
+    *ns -= least ? *ns / *times * least : 0;
+    *times -= least;
+}
+
+/* The other end holds what this row waits for: they have the same stalls. The view from inside
+ * misses none. */
 static void share_figures(struct ns_row *row, struct ns_row *holder)
 {
     const struct ns_verdict *seen = &row->verdict;
@@ -343,7 +365,7 @@ static void share_figures(struct ns_row *row, struct ns_row *holder)
     if (row->source == NS_SOURCE_INSIDE && holder->misses &&
         seen->receiving >= conclusion->stalled) {
         conclusion->stalled = seen->receiving;
-        conclusion->lost_ms = (double)seen->receiving_ns / 1e6;
+        conclusion->lost_ms = holder->own_ms = (double)seen->receiving_ns / 1e6;
         holder->verdict.requests = seen->requests;
         holder->misses = false;
     }
@@ -352,6 +374,22 @@ static void share_figures(struct ns_row *row, struct ns_row *holder)
         row->conclusion.stalled = conclusion->stalled;
         row->conclusion.lost_ms = conclusion->lost_ms;
     }
+}
+
+/* Compare a row with that of the other end, of which at least one stalls. */
+static void compare_ends(struct ns_row *row, struct ns_row *other)
+{
+    bool holds = row->conclusion.stalls && row->conclusion.holds;
+    if (!other->conclusion.stalls || !other->conclusion.holds)
+        return;
+    take_delays(&row->verdict, &other->conclusion);
+    row->both_hold = holds && other->other == row;
+    row->is_held =
+        !row->both_hold && !row->is_cured && !(holds && row->verdict.grade == NS_GRADE_PROVEN);
+    if (row->is_held)
+        share_figures(row, other);
+    else if (row->both_hold)
+        row->conclusion.lost_ms = row->own_ms + other->own_ms;
 }
 
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
@@ -368,18 +406,14 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
+        row->own_ms = row->conclusion.lost_ms;
         row->other = other_end(diagnosis, row);
         row->misses = row->source == NS_SOURCE_OUTSIDE;
     }
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
-        const struct ns_row *other = row->other;
-        row->is_held = other && other->conclusion.stalls && other->conclusion.holds &&
-                       !row->is_cured &&
-                       !(row->verdict.grade == NS_GRADE_PROVEN && row->conclusion.holds);
-        if (row->is_held)
-            share_figures(row, &diagnosis->rows[other - diagnosis->rows]);
-    }
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (diagnosis->rows[i].other)
+            compare_ends(&diagnosis->rows[i],
+                         &diagnosis->rows[diagnosis->rows[i].other - diagnosis->rows]);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_row *other = row->other;
@@ -387,9 +421,9 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         row->is_repeated =
             row->conclusion.stalls && other && other < row && other->conclusion.stalls;
         /* If the other end holds the bytes, its row has this loss already. */
-        row->counts =
-            row->conclusion.stalls && (row->conclusion.holds || !other ||
-                                       !other->conclusion.stalls || !other->conclusion.holds);
+        row->counts = row->conclusion.stalls && !(row->is_repeated && row->both_hold) &&
+                      (row->conclusion.holds || !other || !other->conclusion.stalls ||
+                       !other->conclusion.holds);
         if (row->counts)
             diagnosis->lost_ms += row->conclusion.lost_ms;
         if (diagnosis->grade < NS_GRADE_LIKELY && is_open(row))

@@ -42,7 +42,7 @@ struct ns_row_process {
 struct ns_cure {
     const char *end;         /* "this end": that of a watched process; "other end" */
     const struct ns_row *at; /* the row of that end; NULL: it was not watched */
-    const char *does;        /* "send adaptive", "ack before-wait" */
+    const char *does;        /* "send adaptive", "ack before-wait", or both */
     double from_ms, to_ms;
     bool measured; /* by an experiment; otherwise estimated */
 };
@@ -71,6 +71,8 @@ struct ns_row {
     bool misses;                /* some requests may not have been seen */
     bool counts;                /* its loss is not that of an earlier row */
     bool is_held;               /* the other end stalls and holds what this one waits for */
+    bool both_hold;             /* both ends stall: each holds what the other one waits for */
+    double own_ms;              /* the part of the loss that this end's holds, or its ACKs, cost */
     struct ns_cure cures[2];    /* of "this end" first */
     unsigned n_cures;
 };

@@ -42,6 +42,27 @@ static double mean_ms(uint64_t ns, uint64_t n)
     return n ? (double)ns / MS / (double)n : 0;
 }
 
+/* "3 times, 20.1 ms each" */
+static void add_times(char *text, uint64_t n, uint64_t ns)
+{
+    if (n == 1)
+        ns_words_add(text, "once, %.1f ms", mean_ms(ns, n));
+    else
+        ns_words_add(text, "%" PRIu64 " times, %.1f ms each", n, mean_ms(ns, n));
+}
+
+/* "at least 2 requests", "2 of 5 requests"; a program that only reads gets no answers. */
+static void add_stalled(char *text, const struct ns_row *row)
+{
+    uint64_t stalled = row->conclusion.stalled, all = row->verdict.requests;
+    if (row->misses || row->verdict.delivered)
+        ns_words_add(text, "at least %" PRIu64 " %s%s", stalled,
+                     row->verdict.delivered ? "message" : "request", ns_plural(stalled));
+    else
+        ns_words_add(text, "%" PRIu64 " of %" PRIu64 " requests", stalled,
+                     all > stalled ? all : stalled);
+}
+
 static const struct {
     const char *name, *meaning;
 } delays[NS_DELAY_COUNT] = {
@@ -61,17 +82,15 @@ const char *ns_delay_name(enum ns_delay delay)
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
     static char text[NS_WORDS_MOST];
-    uint64_t times = row->verdict.delays[delay];
-    double each = mean_ms(row->verdict.delays_ns[delay], times);
-    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE)
-        snprintf(text, sizeof text,
-                 "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
-                 ns_plural(times), each);
-    else if (times == 1)
-        snprintf(text, sizeof text, "%s, once, %.1f ms", delays[delay].meaning, each);
-    else
-        snprintf(text, sizeof text, "%s, %" PRIu64 " times, %.1f ms each", delays[delay].meaning,
-                 times, each);
+    uint64_t times = row->verdict.delays[delay], ns = row->verdict.delays_ns[delay];
+    text[0] = '\0';
+    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE) {
+        ns_words_add(text, "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why",
+                     times, ns_plural(times), mean_ms(ns, times));
+    } else {
+        ns_words_add(text, "%s, ", delays[delay].meaning);
+        add_times(text, times, ns);
+    }
     return text;
 }
 
@@ -93,6 +112,19 @@ static void add_experiment(char *text, const struct ns_row *row, const char *wha
         ns_words_add(text, "; --experiment %s can decide", what);
 }
 
+/* What the other end shows about data that came behind a delayed ACK. */
+static void add_other_end(char *text, const struct ns_row *other)
+{
+    const struct ns_verdict *verdict = other ? &other->verdict : NULL;
+    uint64_t n = other ? verdict->late + verdict->maybe + verdict->stalls : 0;
+    if (n == 0) {
+        ns_words_add(text, "only the peer's end shows whether it was held until that ACK came");
+        return;
+    }
+    ns_words_add(text, "%s[%d], the peer, held bytes ", other->process->name, other->process->pid);
+    add_times(text, n, verdict->late_ns + verdict->most_ns);
+}
+
 const char *ns_diagnosis_doubt(const struct ns_row *row)
 {
     static const char *const doubts[] = {
@@ -103,27 +135,28 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
     };
     static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
-    if (verdict->doubt == NS_DOUBT_PEER)
-        snprintf(text, sizeof text,
-                 "%" PRIu64
-                 " times data of %s came about one round trip after a delayed ACK of %s, "
-                 "%.0f ms after earlier data; only the peer's end shows whether it was held until "
-                 "that ACK came",
-                 verdict->gaps, ns_words_address(&row->remote), row->process->name,
-                 mean_ms(verdict->gaps_ns, verdict->gaps));
-    else if (verdict->doubt != NS_DOUBT_ANSWERS)
-        snprintf(text, sizeof text, "%s", doubts[verdict->doubt]);
-    else
-        snprintf(text, sizeof text,
-                 "bytes were held %" PRIu64 " time%s, %.1f ms each, but answers came %s; nothing "
-                 "shows that the program waited for the held bytes",
-                 verdict->maybe, ns_plural(verdict->maybe),
-                 mean_ms(verdict->most_ns, verdict->maybe),
-                 verdict->early * 2 >= verdict->maybe
-                     ? "meanwhile"
-                     : "long after the release, or as late without a hold");
-    if (verdict->doubt == NS_DOUBT_ANSWERS)
+    text[0] = '\0';
+    if (verdict->doubt == NS_DOUBT_PEER) {
+        ns_words_add(text,
+                     "%" PRIu64
+                     " times data of %s came about one round trip after a delayed ACK of "
+                     "%s, %.0f ms after earlier data; ",
+                     verdict->gaps, ns_words_address(&row->remote), row->process->name,
+                     mean_ms(verdict->gaps_ns, verdict->gaps));
+        add_other_end(text, row->other);
+    } else if (verdict->doubt != NS_DOUBT_ANSWERS) {
+        ns_words_add(text, "%s", doubts[verdict->doubt]);
+    } else {
+        ns_words_add(text, "bytes were held ");
+        add_times(text, verdict->maybe + verdict->late, verdict->most_ns + verdict->late_ns);
+        ns_words_add(text,
+                     ", but answers came %s; nothing shows that the program waited for the held "
+                     "bytes",
+                     verdict->early * 2 >= verdict->maybe
+                         ? "meanwhile"
+                         : "long after the release, or as late without a hold");
         add_experiment(text, row, "push");
+    }
     return text;
 }
 
@@ -180,21 +213,29 @@ const char *ns_diagnosis_mixed(const struct ns_row *row)
 static void add_likely(char *text, const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    if (verdict->receiving == 0)
-        ns_words_add(text,
-                     "bytes were held %" PRIu64 " times; after release the answer took %.1f ms, as "
-                     "long as for requests that were never held (%.1f ms), so the hold was "
-                     "probably the delay",
-                     verdict->maybe,
-                     mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
-                     mean_ms(verdict->free_ns, verdict->free));
-    else
+    if (verdict->receiving > 0) {
         ns_words_add(text,
                      "%" PRIu64 " times the peer's data arrived just when this end's delayed-ACK "
                      "timer fired, so the peer probably waited for the ACK; a peer whose own timer "
                      "follows the same ticks looks the same",
                      verdict->receiving);
-    add_experiment(text, row, verdict->receiving ? "acknowledge" : "push");
+        add_experiment(text, row, "acknowledge");
+        return;
+    }
+    ns_words_add(text, "bytes were held ");
+    add_times(text, verdict->maybe, verdict->most_ns);
+    if (verdict->delivered > 0 && row->other)
+        ns_words_add(text,
+                     ", and %" PRIu64 " times data came to %s[%d] about one round trip after its "
+                     "delayed ACK; if it only reads, it waited for them",
+                     row->other->verdict.gaps, row->other->process->name, row->other->process->pid);
+    else
+        ns_words_add(text,
+                     "; after release the answer took %.1f ms, as long as for requests that were "
+                     "never held (%.1f ms), so the hold was probably the delay",
+                     mean_ms(verdict->answered_ns, verdict->maybe + verdict->stalls),
+                     mean_ms(verdict->free_ns, verdict->free));
+    add_experiment(text, row, "push");
 }
 
 static void add_trial(char *text, const struct ns_trial *trial)
@@ -273,12 +314,17 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
             add_likely(text, row);
         break;
     case NS_GRADE_LATE:
-        ns_words_add(text, "bytes were held %" PRIu64 " time%s, but no answer depended on them",
-                     verdict->late, ns_plural(verdict->late));
+        ns_words_add(text, "bytes were held ");
+        add_times(text, verdict->late, verdict->late_ns);
+        ns_words_add(text, ", but no answer depended on them");
         break;
     case NS_GRADE_NONE:
-        ns_words_add(text, "in %" PRIu64 " sample%s Nagle's algorithm held no byte", verdict->looks,
-                     ns_plural(verdict->looks));
+        /* From inside, samples are only taken when bytes are unsent. */
+        ns_words_add(
+            text, "in %" PRIu64 " %s%s Nagle's algorithm held no byte",
+            row->source == NS_SOURCE_INSIDE ? verdict->requests : verdict->looks,
+            row->source == NS_SOURCE_INSIDE ? "request" : "sample",
+            ns_plural(row->source == NS_SOURCE_INSIDE ? verdict->requests : verdict->looks));
         break;
     case NS_GRADE_CANNOT_TELL:
         return ns_diagnosis_doubt(row);
@@ -286,28 +332,56 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     return text;
 }
 
+const char *ns_diagnosis_cost(const struct ns_row *row)
+{
+    static char text[NS_WORDS_MOST];
+    const struct ns_verdict *verdict = &row->verdict;
+    const struct ns_conclusion *conclusion = &row->conclusion;
+    double waited = (double)verdict->waited_ns / MS;
+    double least = (double)verdict->shortest_ns / MS, most = (double)verdict->longest_ns / MS;
+    text[0] = '\0';
+    ns_words_add(text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
+                 row->misses ? "at least " : "", verdict->requests, ns_plural(verdict->requests),
+                 conclusion->stalled);
+    if (conclusion->holds && most - least >= 0.1)
+        ns_words_add(text, " for %.1f to %.1f ms", least, most);
+    else if (conclusion->holds && most > 0)
+        ns_words_add(text, " for %.1f ms", most);
+    ns_words_add(text, "; %s%.0f ms lost", ns_words_bound(row), conclusion->lost_ms);
+    if (row->both_hold)
+        ns_words_add(text, ", of which %.0f ms behind the holds of %s[%d]",
+                     conclusion->lost_ms - row->own_ms, row->other->process->name,
+                     row->other->process->pid);
+    else if (waited >= conclusion->lost_ms && waited > 0)
+        ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
+                     100 * conclusion->lost_ms / waited);
+    return text;
+}
+
 static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
 {
     const struct ns_row *row = &diagnosis->rows[0];
-    const struct ns_verdict *verdict = &row->verdict;
-    uint64_t stalled = row->conclusion.stalled;
     double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
     size_t others = 0;
-    ns_words_add(text, "it %s: ", verdict->grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
+    ns_words_add(text, "it %s: ", row->verdict.grade == NS_GRADE_PROVEN ? "stalls" : "may stall");
     if (!row->conclusion.holds) {
         ns_words_add(text, "%" PRIu64 " times the peer of %s %s for this end's delayed ACK",
-                     stalled, row->process->name,
+                     row->conclusion.stalled, row->process->name,
                      row->is_cured ? "waited" : "seems to have waited");
     } else {
-        if (row->misses)
-            ns_words_add(text, "at least %" PRIu64, stalled);
-        else
-            ns_words_add(text, "%" PRIu64 " of %" PRIu64, stalled,
-                         verdict->requests > stalled ? verdict->requests : stalled);
-        ns_words_add(text, " requests of %s%s were held by Nagle's algorithm until %s's %sACK came",
-                     row->process->name, row->is_peer ? ", at the other end," : "",
-                     row->is_peer && row->other ? row->other->process->name : "the peer",
-                     verdict->late_acks ? "delayed " : "");
+        add_stalled(text, row);
+        ns_words_add(text, " of %s%s", row->process->name,
+                     row->is_peer ? ", at the other end," : "");
+        if (row->both_hold) {
+            ns_words_add(text, " and ");
+            add_stalled(text, row->other);
+            ns_words_add(text, " of %s", row->is_peer ? row->other->process->name : "its peer");
+        }
+        ns_words_add(text, " were held by Nagle's algorithm until %s's %sACK came",
+                     row->both_hold               ? "the other end"
+                     : row->is_peer && row->other ? row->other->process->name
+                                                  : "the peer",
+                     row->verdict.late_acks ? "delayed " : "");
     }
     for (size_t i = 1; i < diagnosis->n_rows; i++)
         others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
@@ -328,6 +402,7 @@ static struct ns_row sum_of(const struct ns_diagnosis *diagnosis)
         sum.connections += row->connections;
         sum.verdict.requests += row->verdict.requests;
         sum.verdict.late += row->verdict.late;
+        sum.verdict.late_ns += row->verdict.late_ns;
         if (row->source == NS_SOURCE_OUTSIDE && row->verdict.delays[NS_DELAY_PEER])
             sum.source = NS_SOURCE_OUTSIDE; /* its reason is not known */
         for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
@@ -363,15 +438,20 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
         add_stalls(text, diagnosis);
         return text;
     case NS_GRADE_LATE:
-        ns_words_add(text,
-                     "no stall: bytes were held %" PRIu64 " time%s, but nobody waited for them",
-                     sum.verdict.late, ns_plural(sum.verdict.late));
+        ns_words_add(text, "no stall: bytes were held ");
+        add_times(text, sum.verdict.late, sum.verdict.late_ns);
+        ns_words_add(text, ", but nobody waited for them");
         break;
     case NS_GRADE_NONE:
+        if (requests == 0) {
+            ns_words_add(text, "nothing to judge: on %u connection%s no request was answered",
+                         sum.connections, ns_plural(sum.connections));
+            break;
+        }
         ns_words_add(text,
                      "no stall: %s%" PRIu64 " request%s on %u connection%s, and Nagle's algorithm "
                      "held none of them",
-                     sum.source == NS_SOURCE_OUTSIDE && requests ? "at least " : "", requests,
+                     sum.source == NS_SOURCE_OUTSIDE ? "at least " : "", requests,
                      ns_plural(requests), sum.connections, ns_plural(sum.connections));
         break;
     case NS_GRADE_CANNOT_TELL:

@@ -20,6 +20,9 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis);
 const char *ns_diagnosis_proof(const struct ns_row *row);
 const char *ns_diagnosis_doubt(const struct ns_row *row);
 
+/* "61 requests, 59 stalled for 40.1 to 44.9 ms; 2 665 ms lost", of a row that stalls. */
+const char *ns_diagnosis_cost(const struct ns_row *row);
+
 /* What the experiment in a process has shown. */
 const char *ns_diagnosis_experiment(const struct ns_row_process *process);
 

@@ -68,32 +68,13 @@ static const char *where(const struct ns_row *row)
     return text;
 }
 
-static void print_cost(const struct ns_row *row, int width)
-{
-    const struct ns_verdict *verdict = &row->verdict;
-    const struct ns_conclusion *conclusion = &row->conclusion;
-    double waited = (double)verdict->waited_ns / MS;
-    char text[NS_WORDS_MOST];
-    snprintf(text, sizeof text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
-             row->misses ? "at least " : "", verdict->requests, ns_plural(verdict->requests),
-             conclusion->stalled);
-    if (conclusion->holds && verdict->longest_ns)
-        ns_words_add(text, " for %.1f to %.1f ms", (double)verdict->shortest_ns / MS,
-                     (double)verdict->longest_ns / MS);
-    ns_words_add(text, "; %s%.0f ms lost", ns_words_bound(row), conclusion->lost_ms);
-    if (waited >= conclusion->lost_ms && waited > 0)
-        ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
-                     100 * conclusion->lost_ms / waited);
-    print_wrapped("cost", text, width);
-}
-
 static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const char *begin = colour(verdict->grade);
     fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid, where(row),
             begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
-    print_cost(row, width);
+    print_wrapped("cost", ns_diagnosis_cost(row), width);
     if (row->pattern[0])
         print_wrapped("pattern", row->pattern, width);
     print_wrapped(verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason", ns_diagnosis_proof(row),
