@@ -68,6 +68,18 @@ manifest_of() {
     expect 1 stderr is "nagleshim: cannot write into $T/none: it is not there"
 }
 
+@test "MACHINES adds a machine of 32 bits to the index" {
+    MACHINES='amd64 armhf' config/image/build "$T/image" >/dev/null
+    IMAGE=$T/image BLOBS=$T/oci/blobs/sha256
+    mkdir "$T/oci" "$T/arm"
+    tar -xf "$IMAGE"/nagleshim-*.oci.tar -C "$T/oci"
+    [[ $(jq -c '[.manifests[].platform | [.architecture, .variant]]' "$(blob "$(<"$IMAGE/digest")")") == '[["amd64",null],["arm","v7"]]' ]]
+    tar -xzf "$(blob "$(jq -r '.layers[0].digest' "$(manifest_of arm)")")" -C "$T/arm"
+    for program in copy nagleshim libnagleshim.so; do
+        [[ $(file -b "$T/arm/$program") == 'ELF 32-bit LSB '*' ARM, '* ]]
+    done
+}
+
 @test "it has one layer, a numeric user other than root, and labels with version and licence" {
     for machine in amd64 arm64; do
         manifest=$(manifest_of "$machine")
@@ -91,7 +103,7 @@ manifest_of() {
 
 @test "if tools are missing, or for an unknown machine, it prints one line and writes nothing" {
     run --separate-stderr env MACHINES='amd64 mips' config/image/build "$T/out"
-    expect 1 stderr is 'image: there is no image for mips: amd64 and arm64 are known'
+    expect 1 stderr is 'image: there is no image for mips, only for amd64 arm64 armhf i386 ppc64el riscv64 s390x'
     mkdir "$T/bin"
     ln -s "$(command -v bash)" "$(command -v dirname)" "$(command -v sed)" "$T/bin/"
     run --separate-stderr env PATH="$T/bin" config/image/build "$T/out"
