@@ -68,3 +68,27 @@ has_kernel_tls() {
     run ! env MISTAKE=hold LD_PRELOAD="$PROBES/mistakes.so" timeout 20 "$PROBES/life_kernel" kernel-tls
     [[ $output == *'did not arrive'* ]]
 }
+
+# confined [LINE]: runs a client that AppArmor confines, with the library in a directory of the system. Sets output.
+confined() {
+    printf '%s\n' 'abi <abi/3.0>,' 'include <tunables/global>' "profile confined $T/confined {" 'include <abstractions/base>' \
+        'network inet stream,' "$T/** rw," "$@" '}' >"$T/profile"
+    apparmor_parser --replace --skip-cache "$T/profile"
+    "$EXAMPLES/tcp_nodelay_server" --connections 1 0 20 >"$T/server.out" &
+    ns_wait_for "$T/server.out" port
+    NAGLESHIM_POLICY_DIR=/etc/nagleshim NAGLESHIM_LOG=info LD_PRELOAD=libnagleshim.so run "$T/confined" --stats 127.0.0.1 "$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/server.out")" 20
+    printf '%s\n' "$output"
+}
+
+@test "AppArmor: a profile with the abstraction base admits the library, and its policy needs one more line" {
+    mount -t securityfs securityfs /sys/kernel/security 2>/dev/null || true
+    [[ -e /sys/kernel/security/apparmor/profiles ]] || ns_skip 'this kernel has no AppArmor'
+    cp "$EXAMPLES/tcp_nodelay_client" "$T/confined"
+    cp "$LIBRARY" /usr/lib/x86_64-linux-gnu/libnagleshim.so
+    mkdir -p /etc/nagleshim
+    echo '{"version": 1, "rules": [{"name": "own", "match": {}, "send": "nodelay"}]}' >/etc/nagleshim/confined.json
+    confined
+    [[ $output == *'confined: disabled: /etc/nagleshim/confined.json: cannot be read: Permission denied'* ]]
+    confined '/etc/nagleshim/** r,'
+    [[ $output == *'1 TCP socket, rule own of /etc/nagleshim/confined.json'*'TCP_NODELAY set 1'* ]]
+}
