@@ -59,6 +59,17 @@ rpm_files() {
     [[ $(rpm -qp --qf '%{VERSION}' "$PACKAGES"/nagleshim-[0-9]*.rpm) == "$version" ]]
 }
 
+@test "each package has a bill of materials with its checksum, and with cJSON" {
+    local file n=0
+    for file in "$PACKAGES"/*.{deb,rpm}; do
+        jq -e --arg name "$(basename "$file")" --arg sum "$(sha256sum "$file" | cut -d' ' -f1)" '.spdxVersion == "SPDX-2.3"
+            and (.packages[0] | .name == $name and .primaryPackagePurpose == "INSTALL" and .checksums[0].checksumValue == $sum)
+            and (.packages[1] | .name == "cJSON" and (.versionInfo | test("^[0-9]+[.][0-9]+[.][0-9]+$")))' "$file.spdx.json"
+        n=$((n + 1))
+    done
+    [[ $n -ge 4 ]]
+}
+
 @test "the version of the Makefile is in the packages' change logs, with the date of CHANGELOG.md, and in the manuals" {
     local version date page
     version=$(sed -n 's/^VERSION := //p' Makefile)
