@@ -237,7 +237,7 @@ check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and wi
 	@$(MAKE) --no-print-directory -s all examples
 	@examples/sidecar/test
 
-check-bare: ## run make demo and make check in a new Debian 12 and a new Debian 13 with only gcc and make (as root; systems in .deps/bare)
+check-bare: ## run make demo and make check in a new Debian 12 and 13 with only gcc and make (as root; systems in .deps/bare; ARCH=i386 RELEASES=bookworm)
 	@tests/deps bare
 	@tests/systems/bare
 
@@ -261,7 +261,7 @@ check-page: ## test the page of diagnose in headless Chromium
 	@$(MAKE) --no-print-directory -s all examples
 	@tests/run tests/systems/browser/page.bats
 
-image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image
+image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image (MACHINES='arm64 s390x')
 	@tests/deps image
 	@config/image/build
 
