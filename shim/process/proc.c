@@ -175,24 +175,42 @@ int ns_proc_look(struct ns_proc *proc)
     return error == -ENOENT ? -ESRCH : error;
 }
 
+/* Is it the name of the program that runs? */
+static bool names_program(const struct ns_proc *proc, const char *word)
+{
+    struct stat named, exe;
+    int fd = ns_proc_find_file(proc, word);
+    bool same = strcmp(ns_path_base(word), ns_path_base(proc->execfn)) == 0 ||
+                (fd >= 0 && fstat(fd, &named) == 0 && fstatat(proc->dir, "exe", &exe, 0) == 0 &&
+                 named.st_ino == exe.st_ino && named.st_dev == exe.st_dev);
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
 size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size)
 {
     int fd = openat(proc->dir, "cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, buffer, size);
     if (fd >= 0)
         close(fd);
-    return n > 0 ? (size_t)n : 0;
+    if (n <= 0 || (size_t)n == size || buffer[n - 1] != '\0' || !names_program(proc, buffer))
+        return 0;
+    return (size_t)n;
 }
 
-char *ns_proc_preload(const struct ns_proc *proc)
+char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost)
 {
     static const char name[] = "LD_PRELOAD=";
     FILE *variables = ns_proc_stream(proc, "environ");
     char *entry = NULL, *value = NULL;
     size_t room = 0, length = strlen(name);
-    while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0)
+    *is_lost = false;
+    while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0) {
+        *is_lost |= !strchr(entry, '=');
         if (strncmp(entry, name, length) == 0)
             value = strdup(entry + length);
+    }
     free(entry);
     if (variables)
         fclose(variables);

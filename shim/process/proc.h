@@ -44,15 +44,17 @@ void ns_proc_close(struct ns_proc *proc);
 /* Read what only the same user and root may read. May be called again to refresh it. */
 int ns_proc_look(struct ns_proc *proc);
 
-/* The LD_PRELOAD that it was started with, to be freed; NULL if it was not set. */
-char *ns_proc_preload(const struct ns_proc *proc);
+/* The LD_PRELOAD that it was started with, to be freed; NULL if it was not set, or, if *is_lost, if
+ * the process may have overwritten it, as nginx, redis and perl do to change their title. */
+char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost);
 
 /* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if
  * the process has renamed itself. For a process that may not be read, the kernel's, which is cut.
  */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
-/* Its arguments, each with a zero byte, cut to size bytes. Returns how many bytes; 0 if unknown. */
+/* Its arguments, each with a zero byte. Returns how many bytes; 0 if they are unknown, longer than
+ * size, or overwritten by a title. */
 size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 
 /* Open a file of the directory for reading; NULL and errno. */

@@ -107,6 +107,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_fails q "it was started with LD_PRELOAD=libm.so.6, which does not name the library"
     examine o pause env LD_PRELOAD="$OBSERVER"
     expect_fails o "it has libnagleshim-observe.so instead, which only observes: 'nagleshim diagnose' started it"
+    ns_start u env LD_PRELOAD="$LIBRARY" perl -e '$0 = "worker [idle]"; $| = 1; print "ready\n"; sleep' # over its environment
+    ns_wait_for "$T/u.out" ready
+    doctor_of u
+    expect 0 output has "LD_PRELOAD: not known, as the process has overwritten its environment"
     mkdir "$T/bad"
     head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
     examine r pause env LD_PRELOAD="$T/bad/libnagleshim.so"

@@ -201,6 +201,8 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
         fputs(at ? " " : "", stream);
         print_word(stream, process->words + at);
     }
+    if (process->has_variables)
+        fputs("  # with its own environment, by what starts it", stream);
 }
 
 /* Where the other end of a connection can be seen. */

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -73,6 +74,28 @@ static void take_group(const struct ns_proc *proc, struct ns_row_process *proces
         fclose(stream);
 }
 
+/* Has it variables that this command lacks and that name directories of the executable? erl sets
+ * such ones for beam.smp. */
+static bool has_variables(const struct ns_proc *proc)
+{
+    FILE *stream = ns_proc_stream(proc, "environ");
+    char *entry = NULL, *value;
+    size_t room = 0, length;
+    bool found = false;
+    while (stream && !found && getdelim(&entry, &room, '\0', stream) > 0) {
+        value = entry + strcspn(entry, "=");
+        length = *value ? strlen(value + 1) : 0;
+        found =
+            length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
+        *value = '\0';
+        found = found && !getenv(entry);
+    }
+    free(entry);
+    if (stream)
+        fclose(stream);
+    return found;
+}
+
 /* Fill in what /proc shows. Fields that cannot be read stay unchanged. */
 static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *process)
 {
@@ -88,8 +111,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
         snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
         process->has_shim = ns_loaded_works(&proc);
         process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
-        if (process->words_size == sizeof process->words || process->words[0] == '\0')
-            process->words_size = 0;
+        process->has_variables = has_variables(&proc);
         take_group(&proc, process);
         judge_reach(&proc, &process->curable);
     }

@@ -229,7 +229,8 @@ static bool judge_preload_file(struct ns_examination *examination)
 static void judge_absent(struct ns_examination *examination)
 {
     const struct ns_proc *proc = &examination->proc;
-    char *list = ns_proc_preload(proc), entry[PATH_MAX];
+    bool is_lost;
+    char *list = ns_proc_preload(proc, &is_lost), entry[PATH_MAX];
     if (judge_program(examination)) {
         ;
     } else if (examination->loaded.shim == NS_SHIM_OBSERVES) {
@@ -245,6 +246,10 @@ static void judge_absent(struct ns_examination *examination)
     } else if (list && *list) {
         ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%.256s, which does not name the library",
             ns_sanitize(list));
+    } else if (is_lost) {
+        ADD(LOST,
+            "the library is not loaded, and whether LD_PRELOAD was set is not known, as it has "
+            "overwritten its environment");
     } else {
         ADD(UNSET, "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
     }

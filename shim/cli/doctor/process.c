@@ -43,11 +43,14 @@ static void print_process(const struct ns_proc *proc)
 static void print_library(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
-    char *list = ns_proc_preload(&examination->proc), entry[PATH_MAX];
+    bool is_lost;
+    char *list = ns_proc_preload(&examination->proc, &is_lost), entry[PATH_MAX];
     FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
          loaded->library);
     if (!list || !ns_preload_find(list, entry))
-        FACT("LD_PRELOAD", "did not name it when the process was started (/etc/ld.so.preload may)");
+        FACT("LD_PRELOAD", "%s",
+             is_lost ? "not known, as the process has overwritten its environment"
+                     : "did not name it when the process was started (/etc/ld.so.preload may)");
     free(list);
 }
 
