@@ -32,7 +32,7 @@ translate() {
         !first || / resumed>/ || started[$1] { next }
         { call = $2; sub(/\(.*/, "", call); fd = $2; sub(/^[a-z0-9_]*\(/, "", fd); fd += 0 }
         call == "listen" || call == "accept" { say(call) }
-        call == "setsockopt" && /TCP_NODELAY/ { say(of(fd) "nodelay=" (/\[1\]/ ? 1 : 0)) }
+        call == "setsockopt" && /TCP_NODELAY/ { say(of(fd) "nodelay=" (/\[1\]|"\\1/ ? 1 : 0)) }
         call == "setsockopt" && /TCP_QUICKACK, \[[1-9]/ { say(of(fd) "ack=" (/\[1\]/ ? 1 : 2)) }
         call == "setsockopt" && /TCP_CORK/ { say(of(fd) "cork=" (/\[1\]/ ? 1 : 0)) }
         call == "setsockopt" && /0x2e|TCP_DELACK_MAX_US/ { say(of(fd) "bound") }
