@@ -199,6 +199,25 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size)
     return (size_t)n;
 }
 
+uint64_t ns_proc_queued(pid_t pid)
+{
+    uint64_t sum = 0, one;
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", pid, task->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "%*u %" SCNu64, &one) == 1)
+            sum += one;
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return sum;
+}
+
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost)
 {
     static const char name[] = "LD_PRELOAD=";

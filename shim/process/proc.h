@@ -57,6 +57,9 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
  * size, or overwritten by a title. */
 size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 
+/* How long its threads have waited for a CPU, in ns; 0: unknown. */
+uint64_t ns_proc_queued(pid_t pid);
+
 /* Open a file of the directory for reading; NULL and errno. */
 FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
 

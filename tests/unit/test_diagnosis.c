@@ -418,6 +418,12 @@ CHECK(check_no_stall)
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "another delay has no price, no policy and no next command (%zu)", i + 1);
     }
+    diagnose("x", NS_ROLE_SERVER, cases[0].verdict);
+    OK(says(ns_diagnosis_headline(&diagnosis), "the peer sent its next request late, 5 times"),
+       "a server waits for requests");
+    diagnosis.processes[0]->queued_ns = 100 * MS;
+    OK(says(ns_diagnosis_headline(&diagnosis), "or x[7] waited for a CPU, for 100 ms in all"),
+       "a process that waited for a CPU may be the slow one");
 }
 
 CHECK(check_words)

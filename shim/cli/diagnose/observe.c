@@ -132,6 +132,7 @@ static void take_gaps(struct ns_diagnosis *diagnosis)
             const struct ns_verdict *outside = &diagnosis->rows[j].verdict;
             if (!describes(&diagnosis->rows[i], &diagnosis->rows[j]))
                 continue;
+            diagnosis->rows[i].process->queued_ns = diagnosis->rows[j].process->queued_ns;
             verdict->lone_acks += outside->lone_acks;
             verdict->gaps += outside->gaps;
             verdict->gaps_ns += outside->gaps_ns;

@@ -35,7 +35,8 @@ struct ns_row_process {
     bool is_stuck; /* in the kernel, so that nothing else is known */
     bool has_shim; /* the library is loaded in it and changes how it sends */
     struct ns_curable curable;
-    struct ns_trial trial; /* of --experiment */
+    struct ns_trial trial;             /* of --experiment */
+    uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
 };
 

@@ -14,6 +14,9 @@
 
 #define MS 1e6 /* nanoseconds */
 
+/* A process that waited for a CPU for this part of its delays may have caused them. */
+enum { QUEUED_PART = 4 };
+
 void ns_words_add(char text[NS_WORDS_MOST], const char *format, ...)
 {
     size_t used = strlen(text);
@@ -83,14 +86,24 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
     static char text[NS_WORDS_MOST];
     uint64_t times = row->verdict.delays[delay], ns = row->verdict.delays_ns[delay];
+    uint64_t queued_ns = row->process->queued_ns;
+    bool is_server = row->role == NS_ROLE_SERVER, asks = !is_server && row->verdict.requests > 0;
     text[0] = '\0';
-    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE) {
+    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE && asks) {
         ns_words_add(text, "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why",
                      times, ns_plural(times), mean_ms(ns, times));
     } else {
-        ns_words_add(text, "%s, ", delays[delay].meaning);
+        ns_words_add(text, "%s, ",
+                     delay != NS_DELAY_PEER || asks ? delays[delay].meaning
+                     : is_server                    ? "the peer sent its next request late"
+                                                    : "the peer sent its next data late");
         add_times(text, times, ns);
     }
+    if (delay == NS_DELAY_PEER && queued_ns >= ns / QUEUED_PART)
+        ns_words_add(text, "; or %s[%d] waited for a CPU, for %.0f ms in all", row->process->name,
+                     row->process->pid, (double)queued_ns / MS);
+    else if (delay == NS_DELAY_PEER && is_server)
+        ns_words_add(text, "; how long the server takes is seen at the client");
     return text;
 }
 
@@ -403,14 +416,24 @@ static struct ns_row sum_of(const struct ns_diagnosis *diagnosis)
         sum.verdict.requests += row->verdict.requests;
         sum.verdict.late += row->verdict.late;
         sum.verdict.late_ns += row->verdict.late_ns;
-        if (row->source == NS_SOURCE_OUTSIDE && row->verdict.delays[NS_DELAY_PEER])
-            sum.source = NS_SOURCE_OUTSIDE; /* its reason is not known */
-        for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
-            sum.verdict.delays[delay] += row->verdict.delays[delay];
-            sum.verdict.delays_ns[delay] += row->verdict.delays_ns[delay];
-        }
+        if (row->source == NS_SOURCE_OUTSIDE)
+            sum.source = NS_SOURCE_OUTSIDE;
     }
     return sum;
+}
+
+/* The row with the longest delays. */
+static const struct ns_row *slowest_row(const struct ns_diagnosis *diagnosis)
+{
+    const struct ns_row *found = diagnosis->rows;
+    uint64_t most = 0;
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
+            if (diagnosis->rows[i].verdict.delays_ns[delay] > most) {
+                most = diagnosis->rows[i].verdict.delays_ns[delay];
+                found = &diagnosis->rows[i];
+            }
+    return found;
 }
 
 /* The row whose doubt the headline gives: too few samples of a connection are the weakest one. */
@@ -460,6 +483,6 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
             return text;
         break;
     }
-    ns_words_add_delay(text, &sum, "the longest delay: ");
+    ns_words_add_delay(text, slowest_row(diagnosis), "the longest delay: ");
     return text;
 }

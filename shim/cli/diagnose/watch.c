@@ -24,6 +24,7 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
+    QUEUED_MS = 200, /* how often it is read how long processes have waited for a CPU */
     HARVEST_MS = 20, /* the name of a process that ends sooner stays unknown */
     IDLE_MS = 50,    /* a connection without traffic for so long is idle */
 };
@@ -34,7 +35,7 @@ struct session {
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
-    uint64_t next_harvest;
+    uint64_t next_harvest, next_queued;
     bool final;      /* harvest all connections, not only those that have ended */
     unsigned n_left; /* processes that the program has left behind */
     pid_t left;      /* one of these */
@@ -183,6 +184,18 @@ static bool harvest(void *context, struct ns_watched *watched)
     return true;
 }
 
+static void take_queued(struct ns_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->n_processes; i++) {
+        struct ns_row_process *process = diagnosis->processes[i];
+        uint64_t queued = ns_proc_queued(process->pid);
+        if (process->queued_before == 0)
+            process->queued_before = queued;
+        if (queued > process->queued_before + process->queued_ns)
+            process->queued_ns = queued - process->queued_before;
+    }
+}
+
 /* Examine new processes; take and forget connections that have ended. */
 static void do_due(struct session *session, uint64_t now)
 {
@@ -190,6 +203,10 @@ static void do_due(struct session *session, uint64_t now)
     if (now < session->next_harvest)
         return;
     session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
+    if (now >= session->next_queued) {
+        session->next_queued = now + QUEUED_MS * UINT64_C(1000000);
+        take_queued(session->diagnosis);
+    }
     ns_watch_each(session->watch, harvest, session);
     ns_watch_forget_ended(session->watch);
     ns_watch_tally(session->watch, &tally);
