@@ -68,6 +68,8 @@ static bool is_libcs(const char *name, uint32_t hash, uintptr_t address)
     return false;
 }
 
+_Thread_local uint8_t ns_opened;
+
 struct redirect {
     const struct ns_object *object;
     const struct dl_phdr_info *info;
@@ -117,6 +119,8 @@ void ns_redirect_calls(const struct dl_phdr_info *info, const struct ns_object *
     uintptr_t page = getauxval(AT_PAGESZ);
     const relocation *tables[2] = {NULL};
     size_t sizes[2] = {0};
+    if (ns_opened != NS_OPENED_DEEP)
+        return;
     if (!learned && ns_object_read((uintptr_t)__ehdr_start, _DYNAMIC, &exports))
         is_elsewhere(info, count, 0); /* and where libc is */
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {

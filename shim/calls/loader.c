@@ -12,10 +12,6 @@
 static const char ring_library[] = "liburing";
 enum { PREFIX = sizeof ring_library - 1 };
 
-/* This thread's last dlopen; 0: none. Stays, because the library cannot see when that call ends. */
-enum { OPENED = 1, OPENED_DEEP };
-static _Thread_local uint8_t opened;
-
 static bool is_ring_library(const struct ns_object *object, void *found)
 {
     return *(bool *)found = ns_object_has_name(object, DT_SONAME, ring_library, PREFIX);
@@ -38,7 +34,7 @@ __attribute__((noinline)) static void initializes(const void *code)
     size_t count = ns_object_of(code, &info, &object);
     if (count && ns_object_has_name(&object, DT_NEEDED, ring_library, PREFIX))
         ns_handover_all_unseen();
-    if (count && opened == OPENED_DEEP)
+    if (count)
         ns_redirect_calls(&info, &object, count);
     errno = saved;
 }
@@ -50,7 +46,7 @@ void __gmon_start__(void);
 __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
     /* Nothing is done without rules or after a seccomp filter. */
-    if (__builtin_expect(opened, 0) && ns_fd_is_open(0) && !ns_process_is_disabled())
+    if (__builtin_expect(ns_opened, 0) && ns_fd_is_open(0) && !ns_process_is_disabled())
         initializes(__builtin_return_address(0));
 }
 
@@ -59,7 +55,7 @@ __attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 void *ns_dlopen_begin(const char *name, int mode);
 __attribute__((used, no_sanitize("thread"))) void *ns_dlopen_begin(const char *name, int mode)
 {
-    opened = mode & RTLD_DEEPBIND ? OPENED_DEEP : OPENED;
+    ns_redirect_opens(mode);
     if (name && ns_fd_is_open(0) && !ns_process_is_disabled() &&
         strncmp(ns_path_base(name), ring_library, PREFIX) == 0)
         ns_handover_all_unseen();

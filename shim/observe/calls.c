@@ -2,6 +2,7 @@
 /* The calls that the observing library exports: the rows of calls.def that have a kind, and a few
  * by hand. Each makes the call once, as the program asked, and takes samples before and after it.
  * As async-signal-safe as the calls themselves. */
+#include "base/redirect.h"
 #include "base/wrapper.h"
 #include "observe/observe.h"
 #include "observe/recorder.h"
@@ -166,6 +167,31 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
     return result;
 }
 NS_IF_TIME64(NS_SECOND_NAME(setsockopt, __setsockopt64))
+
+/* --- libraries that the program opens, see calls/loader.c --- */
+
+void __gmon_start__(void);
+NS_EXPORT void __gmon_start__(void)
+{
+    int saved = errno;
+    struct dl_phdr_info info;
+    struct ns_object object;
+    size_t count = ns_opened && ns_recorder_is_open()
+                       ? ns_object_of(__builtin_return_address(0), &info, &object)
+                       : 0;
+    if (count)
+        ns_redirect_calls(&info, &object, count);
+    errno = saved;
+}
+
+void *ns_dlopen_begin(const char *name, int mode);
+__attribute__((used)) void *ns_dlopen_begin(const char *name, int mode)
+{
+    (void)name;
+    ns_redirect_opens(mode);
+    return (void *)NS_REAL(dlopen);
+}
+NS_JUMPS("dlopen", "ns_dlopen_begin");
 
 /* --- threads and processes --- */
 

@@ -98,6 +98,12 @@ END
     [[ $output == 'nodelay 0 global 1 loaded 1' ]]
     hosts 'nodelay 1 global 1 loaded 1' deep global
     hosts 'nodelay 1 global 1 loaded 1' global
+    # The observing library sees its writes, too.
+    mkdir -m 700 "$T/record"
+    run env LD_PRELOAD="$OBSERVER" NAGLESHIM_RECORD="$T/record" "$T/host" deep
+    [[ $output == 'nodelay 0 global 0 loaded 1' ]]
+    build/unit/show_record "$T/record" | tee "$T/shown"
+    grep -q 'calls 2 ' "$T/shown"
 }
 
 @test "dlopen is called with the program's own mode" {

@@ -161,8 +161,8 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
         if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->curable.yes)
             continue;
         NOTE("process %d (%s) was seen from outside only: it left no record, as it "
-             "has another user, root directory, mount namespace or environment, or "
-             "there was no room for one",
+             "has another user, root directory, mount namespace or environment, "
+             "its calls do not go through libc, or there was no room",
              row->process->pid, row->process->name);
         return;
     }
