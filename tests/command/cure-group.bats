@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load ../helpers/doctor
+load ../helpers/options
 
 setup() {
     ns_setup
@@ -18,6 +19,7 @@ setup() {
     ns_wait_for "$T/names.out" mounted || cannot_here 'no BPF file system can be mounted'
     inside=(nsenter --mount="/proc/${NS_PID[names]}/ns/mnt" --)
     in_group=(sh -c "echo \$\$ >'$group/cgroup.procs' && exec \"\$@\"" sh)
+    options_in=("${in_group[@]}")
 }
 
 teardown() {
@@ -183,30 +185,10 @@ while True:
     holds "$(field late "$T/without") > 15 && $(field late "$T/with") <= 10"
 }
 
-# options_are "NAME NODELAY"...: the program in the group has sockets with these values, after it has read $words.
+# options_are "NAME NODELAY"...: the program's sockets have these values, after it has read $words.
 options_are() {
-    local line
     echo "${words-}" >&7
-    options_read=$((options_read + 1))
-    for _ in {1..1000}; do
-        (($(grep -c '^end' "$T/options.out") < options_read)) || break
-        sleep 0.01
-    done
-    output=$(awk -v wanted="$options_read" '/^end/ { n++; next } n == wanted - 1' "$T/options.out")
-    for line; do
-        grep -qxE -- "$line .*" <<<"$output" || wrong "no line '$line' in:"$'\n'"$output" || return
-    done
-}
-
-start_options() {
-    mkfifo "$T/words"
-    "${in_group[@]}" "$python" tests/helpers/tcp_options.py <"$T/words" >"$T/options.out" 3>&- &
-    NS_STARTED+=("$!")
-    NS_PID[options]=$!
-    exec 7>"$T/words"
-    ns_port options
-    ns_wait_for "$T/options.out" '^end'
-    options_read=1
+    expect_options "${@/%/ .*}"
 }
 
 @test "connections that exist are cured, too, and the undo restores what the program itself asked for" {

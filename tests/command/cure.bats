@@ -2,6 +2,7 @@
 # Promise: `nagleshim cure` ends the stalls of running programs that no preload reaches, and can undo its changes.
 
 load ../helpers/doctor
+load ../helpers/options
 
 setup() {
     ns_setup
@@ -25,32 +26,6 @@ after_stalls() {
     local wanted=$(($(ns_delayed_acks) + $1))
     timeout 20 bash -c "$(declare -f tcp_counter ns_delayed_acks)
         while ((\$(ns_delayed_acks) < $wanted)); do sleep 0.01; done"
-}
-
-# Starts tcp_options.py. The function options reads its next output into the array "options".
-start_options() {
-    mkfifo "$T/words"
-    "$python" tests/helpers/tcp_options.py <"$T/words" >"$T/options.out" 3>&- &
-    NS_STARTED+=("$!")
-    NS_PID[options]=$!
-    exec 7>"$T/words"
-    ns_port options
-    options_read=0
-    expect_options "$@"
-}
-
-# expect_options "NAME NODELAY DELACK"...: the program's next output has these lines.
-expect_options() {
-    local line
-    options_read=$((options_read + 1))
-    for _ in {1..1000}; do
-        (($(grep -c '^end' "$T/options.out") < options_read)) || break
-        sleep 0.01
-    done
-    output=$(awk -v wanted="$options_read" '/^end/ { n++; next } n == wanted - 1' "$T/options.out")
-    for line; do
-        grep -qxE -- "$line" <<<"$output" || wrong "no line '$line' in:"$'\n'"$output" || return
-    done
 }
 
 # The lowest limit of this kernel, or the program's output without one.
