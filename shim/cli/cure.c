@@ -31,8 +31,8 @@ static const struct {
     [NS_CURE_CHANGED] = {"changed", NULL},
     [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
     [NS_CURE_HALF] = {"writes_only",
-                      "TCP_NODELAY is on already, and this kernel cannot limit the delay "
-                      "of ACKs on them; the library can"},
+                      "TCP_NODELAY is on already, and this kernel limits the delay of ACKs only "
+                      "with --unit, --cgroup or --all"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
