@@ -67,9 +67,7 @@ bool ns_kernel_line_is_full(int fd)
 
 int ns_kernel_set(int fd, int level, int option, int value)
 {
-    /* The kernel uses the first word. A length of two tells the programs of `nagleshim cure` that
-     * the library works on this socket (cure/code.h). */
-    const int words[2] = {value, 0};
+    const int words[2] = {value, NS_KERNEL_MAGIC};
     const bool is_nodelay = level == IPPROTO_TCP && option == TCP_NODELAY;
     const socklen_t size = is_nodelay ? sizeof words : sizeof value;
     return NS_QUIETLY(NS_REAL(setsockopt)(fd, level, option, words, size) == 0 ? 0 : -errno);

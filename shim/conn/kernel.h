@@ -50,6 +50,10 @@ int ns_kernel_get(int fd, int level, int option);
 /* Does fd have an upper-layer protocol (kTLS, TCP_ULP)? */
 bool ns_kernel_has_ulp(int fd);
 
+/* The second word of a TCP_NODELAY's value, which the kernel ignores. It tells the programs of
+ * `nagleshim cure` (cure/code.h) that the library or the command makes the call. */
+enum { NS_KERNEL_MAGIC = 0x6e61676c };
+
 /* Set an integer option. 0 or -errno. */
 int ns_kernel_set(int fd, int level, int option, int value);
 

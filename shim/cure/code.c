@@ -341,7 +341,7 @@ static void keep_own(struct ns_code *code, int map, struct exits *exits)
     end(code, 1);
 }
 
-/* A call by the library, whose value is two words long. Register 6: the context. */
+/* A call by the library. Register 6: the context. */
 static void keep_out(struct ns_code *code, int map, struct exits *exits)
 {
     load_pointer(code, 2, 6, offsetof(struct bpf_sockopt, sk));
@@ -357,8 +357,6 @@ static void keep_out(struct ns_code *code, int map, struct exits *exits)
  * the new mark, 8 the value and then the mark's place, 9 what the call asks for. */
 static void change(struct ns_code *code, int map, struct exits *exits)
 {
-    load(code, 1, 8, offsetof(struct ns_code_call, magic));
-    leave_if(exits, jump_if(code, BPF_JNE, 1, NS_CODE_MAGIC));
     load(code, 9, 8, offsetof(struct ns_code_call, mark));
     load_pointer(code, 6, 6, offsetof(struct bpf_sockopt, sk));
     leave_if(exits, jump_if_null(code, 6));
@@ -412,7 +410,9 @@ void ns_code_options(struct ns_code *code, int map, bool changes)
     leave_if(&exits, emit(code, BPF_JMP | BPF_JGT | BPF_X, 2, 1, 0, 0));
     load(code, 7, 8, 0);
     size_t by_program = jump_if(code, BPF_JEQ, 9, sizeof(int));
-    size_t by_library = jump_if(code, BPF_JEQ, 9, 2 * sizeof(int));
+    load(code, 1, 8, offsetof(struct ns_code_call, magic));
+    leave_if(&exits, jump_if(code, BPF_JNE, 1, NS_KERNEL_MAGIC));
+    size_t by_library = jump_if(code, BPF_JEQ, 9, offsetof(struct ns_code_call, mark));
     size_t by_cure = jump_if(code, BPF_JEQ, 9, sizeof(struct ns_code_call));
     land_exits(code, &exits);
     end(code, 1);

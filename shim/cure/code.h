@@ -11,6 +11,7 @@
 #ifndef NS_CODE_H
 #define NS_CODE_H
 
+#include "conn/kernel.h"
 #include "policy/policy.h"
 
 #include <linux/bpf.h>
@@ -25,14 +26,12 @@ enum ns_code_mark {
 
 /* The value of a setsockopt(TCP_NODELAY) that changes a connection and its mark. If the second
  * program has done so, the call fails with EPERM. A kernel without the program uses the first word
- * only. */
+ * only. The library's calls have the first two words. */
 struct ns_code_call {
-    int nodelay; /* as it is now */
-    uint32_t magic;
-    uint32_t mark; /* some of NS_MARK_CURED; 0 restores the options */
+    int nodelay;    /* as it is now */
+    uint32_t magic; /* NS_KERNEL_MAGIC */
+    uint32_t mark;  /* some of NS_MARK_CURED; 0 restores the options */
 };
-enum { NS_CODE_MAGIC = 0x6e61676c };
-
 enum {
     /* Rules and addresses of a policy, together. An address takes 13 instructions at most, a rule
      * 5, and a jump spans 32 767. */

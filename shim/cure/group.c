@@ -353,6 +353,6 @@ void ns_groups_remove(const struct ns_groups *groups, bool finally)
 
 bool ns_group_change(int fd, int nodelay, unsigned mark)
 {
-    const struct ns_code_call call = {nodelay, NS_CODE_MAGIC, mark};
+    const struct ns_code_call call = {nodelay, NS_KERNEL_MAGIC, mark};
     return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &call, sizeof call) != 0 && errno == EPERM;
 }

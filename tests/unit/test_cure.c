@@ -140,7 +140,7 @@ static bool program_sets(struct bpf_run *run, int value)
 /* The command's call. True: the program has acted. */
 static bool cure_sets(struct bpf_run *run, unsigned mark)
 {
-    const struct ns_code_call call = {run->nodelay, NS_CODE_MAGIC, mark};
+    const struct ns_code_call call = {run->nodelay, NS_KERNEL_MAGIC, mark};
     int size = sizeof call;
     return call_with(run, &call, &size) == 0;
 }
@@ -197,10 +197,15 @@ CHECK(test_connections_that_exist)
         OK(cure_sets(&run, 0) && run.nodelay == own && run.delack == 200000, "the undo the rest");
     }
     struct bpf_run run = {.delack = 200000};
-    const uint32_t words[2] = {0}, other[3] = {1, 2, 3};
+    const uint32_t words[2] = {0, NS_KERNEL_MAGIC}, other[3] = {1, 2, 3};
+    const uint64_t wide = 1;
     int size = sizeof other;
     OK(call_with(&run, other, &size) == 1 && size == sizeof other && run.changes == 0,
        "a program's value of three words is carried out");
+    size = sizeof wide;
+    OK(call_with(&run, &wide, &size) == 1 && cure_sets(&run, NS_MARK_CURED),
+       "one of eight bytes does not look like the library's");
+    run = (struct bpf_run){.delack = 200000};
     size = sizeof words;
     OK(call_with(&run, words, &size) == 1 && size == sizeof words, "so are the library's calls");
     OK(!cure_sets(&run, NS_MARK_CURED) && run.changes == 0,
