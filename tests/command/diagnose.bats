@@ -329,11 +329,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     expect_part stderr "now, without a restart: $(realpath "$NS") cure --pid ${NS_PID[client]}"
     kill -0 "${NS_PID[client]}"
     ns_stop client
-    # It has another title, and a variable by which something has told it where its files are.
+    # It has another title, and variables by which something has told it where its files are.
     local title
     cp "$EXAMPLES/tcp_nodelay_client" "$T/client"
     for title in "$T/client" 'worker [idle]'; do
-        NEAR=$T ns_start other bash -c "exec -a '$title' '$T/client' 127.0.0.1 $port 100000"
+        NEAR=$T NEARER=$T ns_start other bash -c "exec -a '$title' '$T/client' 127.0.0.1 $port 100000"
         sleep 0.2
         run --separate-stderr "$NS" diagnose --pid "${NS_PID[other]}" --for 1
         ns_stop other

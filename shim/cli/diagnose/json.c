@@ -7,6 +7,7 @@
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -63,7 +64,7 @@ static void add_delays(cJSON *row_object, const struct ns_row *row)
     }
 }
 
-static void add_cures(cJSON *row_object, const struct ns_row *row)
+static void add_cures(cJSON *row_object, const struct ns_report *report, const struct ns_row *row)
 {
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     for (unsigned i = 0; i < row->n_cures; i++) {
@@ -72,6 +73,9 @@ static void add_cures(cJSON *row_object, const struct ns_row *row)
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
+        char *command = ns_report_command(report, row, i);
+        ns_output_text(entry, "command", command);
+        free(command);
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);
@@ -134,7 +138,7 @@ static void add_example(cJSON *row_object, const struct ns_row *row)
     add_ms(example, "answered_ms", before + hold->end - hold->begin + hold->answered);
 }
 
-static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const struct ns_row *row)
+static void add_row(cJSON *rows, const struct ns_report *report, const struct ns_row *row)
 {
     const char *role = ns_role_name(row->role);
     cJSON *object = add_object(rows);
@@ -150,17 +154,20 @@ static void add_row(cJSON *rows, const struct ns_diagnosis *diagnosis, const str
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
+    ns_output_text(object, "cost", row->conclusion.stalls ? ns_diagnosis_cost(row) : NULL);
+    cJSON_AddBoolToObject(object, "counts", row->counts);
     cJSON_AddStringToObject(object, "bound", ns_words_bound(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
     ns_output_text(object, "mixed", ns_diagnosis_mixed(row));
     add_delays(object, row);
-    add_cures(object, row);
+    add_cures(object, report, row);
     add_waits(object, &row->verdict);
     add_example(object, row);
     cJSON_AddItemToObject(object, "other_end",
-                          row->other ? cJSON_CreateNumber((double)(row->other - diagnosis->rows))
-                                     : cJSON_CreateNull());
+                          row->other
+                              ? cJSON_CreateNumber((double)(row->other - report->diagnosis->rows))
+                              : cJSON_CreateNull());
 }
 
 static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
@@ -230,7 +237,7 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
     add_number(object, "denied", (double)diagnosis->denied);
     cJSON *rows = cJSON_AddArrayToObject(object, "rows");
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        add_row(rows, diagnosis, &diagnosis->rows[i]);
+        add_row(rows, report, &diagnosis->rows[i]);
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
     cJSON_AddItemToObject(object, "policy",

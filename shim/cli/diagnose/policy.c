@@ -218,10 +218,38 @@ static void print_elsewhere(FILE *stream, const struct ns_row *row)
             is_here ? "" : ns_words_address(&host));
 }
 
-static void print_next(FILE *stream, const struct ns_report *report)
+/* How to apply a cure of a row at its end; nothing if no preload reaches that. */
+static void print_cure(FILE *stream, const struct ns_report *report, const struct ns_row *row,
+                       unsigned number)
+{
+    const struct ns_row_process *at = row->cures[number].at ? row->cures[number].at->process : NULL;
+    const struct ns_row *own = own_end(row);
+    if (!at || (number && !at->curable.yes && !at->curable.reason[0])) {
+        print_run(stream, report);
+        fprintf(stream, "PROGRAM  # at the other end: the %s %s",
+                own->role == NS_ROLE_CLIENT ? "server on" : "client that connected from",
+                ns_words_address(&own->remote));
+    } else if (at->curable.reason[0]) {
+        return;
+    } else if (at->has_shim) {
+        fprintf(stream, "nagleshim doctor --pid %d", at->pid);
+    } else if (number == 0 && report->program) {
+        print_run(stream, report);
+        for (unsigned i = 0; report->program[i]; i++) {
+            fputs(i ? " " : "", stream);
+            print_word(stream, report->program[i]);
+        }
+    } else {
+        print_start(stream, at, report);
+        fputs(number ? "  # the other end" : "", stream);
+    }
+}
+
+static void print_next(FILE *stream, const struct ns_report *report, const struct ns_row *first,
+                       unsigned number)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_row *first = diagnosis->rows, *open = NULL;
+    const struct ns_row *open = NULL;
     for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
         if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].other)
             open = &diagnosis->rows[i];
@@ -230,36 +258,19 @@ static void print_next(FILE *stream, const struct ns_report *report)
             print_elsewhere(stream, open);
         return;
     }
-    struct target target = target_of(first);
-    const struct ns_row *row = own_end(first);
-    if (is_out_of_reach(row)) {
+    if (is_out_of_reach(own_end(first)))
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
-                row->process->name);
-    } else if (!target.process) {
-        print_run(stream, report);
-        fprintf(stream, "PROGRAM  # at the other end: the %s %s",
-                target.role == NS_ROLE_SERVER ? "server on" : "client that connected from",
-                ns_words_address(&row->remote));
-    } else if (target.process != row->process) {
-        print_start(stream, target.process, report);
-        fputs("  # the other end", stream);
-    } else if (row->process->has_shim) {
-        fprintf(stream, "nagleshim doctor --pid %d", row->process->pid);
-    } else if (report->program) {
-        print_run(stream, report);
-        for (unsigned i = 0; report->program[i]; i++) {
-            fputs(i ? " " : "", stream);
-            print_word(stream, report->program[i]);
-        }
-    } else {
-        print_start(stream, row->process, report);
-    }
+                own_end(first)->process->name);
+    else if (own_end(first)->process->curable.reason[0])
+        print_cure(stream, report, first, 1);
+    else
+        print_cure(stream, report, first, number);
 }
 
-static void print_now(FILE *stream, const struct ns_report *report)
+static void print_now(FILE *stream, const struct ns_report *report, const struct ns_row *row,
+                      unsigned number)
 {
-    const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_row *row = diagnosis->n_rows ? diagnosis->rows : NULL;
+    (void)number;
     /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
      * it, the limit of delayed ACKs does. */
     if (row && row->conclusion.stalls && !row->conclusion.holds && row->other)
@@ -275,15 +286,16 @@ static void print_now(FILE *stream, const struct ns_report *report)
 }
 
 /* What print writes, allocated; NULL if that is nothing. */
-static char *text_of(void (*print)(FILE *stream, const struct ns_report *report),
-                     const struct ns_report *report)
+static char *text_of(void (*print)(FILE *stream, const struct ns_report *report,
+                                   const struct ns_row *row, unsigned number),
+                     const struct ns_report *report, const struct ns_row *row, unsigned number)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     if (!stream)
         return NULL;
-    print(stream, report);
+    print(stream, report, row, number);
     fclose(stream);
     if (size > 0)
         return ns_sanitize(text); /* control characters must not reach the terminal */
@@ -291,8 +303,14 @@ static char *text_of(void (*print)(FILE *stream, const struct ns_report *report)
     return NULL;
 }
 
+char *ns_report_command(const struct ns_report *report, const struct ns_row *row, unsigned number)
+{
+    return text_of(print_cure, report, row, number);
+}
+
 void ns_report_advise(struct ns_report *report)
 {
-    report->next = text_of(print_next, report);
-    report->now = text_of(print_now, report);
+    const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows : NULL;
+    report->next = text_of(print_next, report, first, 0);
+    report->now = text_of(print_now, report, first, 0);
 }

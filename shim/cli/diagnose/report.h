@@ -36,6 +36,9 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
+/* The command that applies a cure of a row, allocated; NULL: none is known. */
+char *ns_report_command(const struct ns_report *report, const struct ns_row *row, unsigned number);
+
 /* Set next, which is a command if there is one, and now. */
 void ns_report_advise(struct ns_report *report);
 

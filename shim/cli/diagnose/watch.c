@@ -75,26 +75,25 @@ static void take_group(const struct ns_proc *proc, struct ns_row_process *proces
         fclose(stream);
 }
 
-/* Has it variables that this command lacks and that name directories of the executable? erl sets
- * such ones for beam.smp. */
+/* Has it several variables that this command lacks and that name directories of the executable? erl
+ * sets such ones for beam.smp. */
 static bool has_variables(const struct ns_proc *proc)
 {
     FILE *stream = ns_proc_stream(proc, "environ");
     char *entry = NULL, *value;
     size_t room = 0, length;
-    bool found = false;
-    while (stream && !found && getdelim(&entry, &room, '\0', stream) > 0) {
+    unsigned found = 0;
+    while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
         value = entry + strcspn(entry, "=");
         length = *value ? strlen(value + 1) : 0;
-        found =
-            length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
         *value = '\0';
-        found = found && !getenv(entry);
+        found += length > 1 && strncmp(proc->exe, value + 1, length) == 0 &&
+                 proc->exe[length] == '/' && !getenv(entry);
     }
     free(entry);
     if (stream)
         fclose(stream);
-    return found;
+    return found > 1;
 }
 
 /* Fill in what /proc shows. Fields that cannot be read stay unchanged. */

@@ -42,12 +42,12 @@ PYTHON
     # policy only on request.
     browse 1280 "const all = (what, show) => [...document.querySelectorAll(what)].map(show).join();
         const picture = [...document.querySelectorAll('[aria-label=\"One stalled request\"] text')];
-        return [all('h2', one => one.textContent), all('pre', one => !one.closest('details:not([open])')),
+        return [all('h2', one => one.textContent), all('pre, button', one => !one.closest('details:not([open])')),
             all('.cost tr', one => one.cells.length), picture.some(one => one.getBoundingClientRect().left < 0),
             picture.map(one => [one.y.baseVal[0].value, one.textContent.replace(/[0-9.]+/g, 'N')]).filter(
-                one => !/^N ms/.test(one[1])).sort((one, other) => one[0] - other[0]).map(one => one[1]).slice(2)].join(';')" >"$T/order"
-    grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,false;2,2,2,3,3,3,3;false;$(
-        )write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer\$" "$T/order" || {
+                one => !/^N ms/.test(one[1])).sort((one, other) => one[0] - other[0]).map(one => one[1].replace(/^.*[(]/, ''))].join(';')" >"$T/order"
+    grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,true,false;2,2,2,3,3,3,3;false;$(
+        )client\),server\),write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer\$" "$T/order" || {
         cat "$T/order"
         false
     }
