@@ -14,7 +14,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def bpf(command, attributes):
     buffer = ctypes.create_string_buffer(attributes, 128)
-    result = libc.syscall(321, command, buffer, 128)
+    number = {"x86_64": 321, "aarch64": 280, "i686": 357}[os.uname().machine]
+    result = libc.syscall(number, command, buffer, 128)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result, buffer.raw
