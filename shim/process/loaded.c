@@ -88,11 +88,6 @@ static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *statu
     return 0;
 }
 
-static bool is_denied(int error)
-{
-    return error == -EPERM || error == -EACCES;
-}
-
 static bool visit_mapping(void *context, const struct ns_mapping *mapping)
 {
     struct search *search = context;
@@ -106,7 +101,7 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
         return true;
     search->observes = search->observes || is_named(base, NS_OBSERVER_NAME);
     int error = read_image(search->proc, mapping->start, &search->status);
-    search->denied = search->denied || is_denied(error);
+    search->denied = search->denied || ns_proc_is_denied(error);
     if (!search->status && !is_named(base, NS_LIBRARY_NAME))
         return true;
     size_t length = ns_path_length(mapping->path);
@@ -124,7 +119,7 @@ static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct 
     int error = ns_proc_memory(proc, at, status, sizeof *status);
     loaded->error = error == -EFAULT ? 0 : error;
     if (error)
-        return is_denied(error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
+        return ns_proc_is_denied(error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
     if (status->magic != NS_STATUS_MAGIC)
         return status->magic ? NS_SHIM_UNKNOWN : NS_SHIM_STARTING;
     status->library[sizeof status->library - 1] = '\0';
@@ -150,7 +145,7 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     error = error < 0 ? error : 0;
     if (error || loaded->error) {
         loaded->error = error ? error : loaded->error;
-        loaded->shim = is_denied(loaded->error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
+        loaded->shim = ns_proc_is_denied(loaded->error) ? NS_SHIM_DENIED : NS_SHIM_UNKNOWN;
     } else if (search.status && search.is_data) {
         loaded->shim = read_status(proc, search.status, loaded);
     } else if (loaded->path[0] && !search.status) { /* a version without a status section */

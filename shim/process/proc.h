@@ -5,6 +5,7 @@
 #ifndef NS_PROC_H
 #define NS_PROC_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,11 @@ struct ns_proc {
     char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
     bool secure;           /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
+
+static inline bool ns_proc_is_denied(int error)
+{
+    return error == -EPERM || error == -EACCES;
+}
 
 /* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
  * -ENOENT if it shows none. */

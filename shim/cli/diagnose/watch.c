@@ -299,7 +299,7 @@ static void take_tally(struct session *session)
 
 int ns_watch_say_error(const char *verb, pid_t pid, int error)
 {
-    bool is_denied = error == -EPERM || error == -EACCES;
+    bool is_denied = ns_proc_is_denied(error);
     if (is_denied)
         ns_say(verb,
                "permission denied: process %d is another user's, or protected; run this command as "

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The three forms of `nagleshim doctor`, and the findings that they share. Each form prints what it
- * finds and returns the exit status. */
+/* The three forms of `nagleshim doctor`. Each prints what it finds and returns the exit status. */
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "process/elf.h"
-#include "process/loaded.h"
-#include "process/proc.h"
-
-#include <cJSON.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 /* words: the program, and its arguments. */
@@ -19,67 +11,5 @@ int ns_doctor_process(pid_t pid);
 
 /* Every process with TCP sockets or the library. */
 int ns_doctor_all(void);
-
-/* "loader: FILE (libc)", unless loader is "". */
-void ns_doctor_print_loader(const char *loader);
-
-enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
-
-enum ns_finding_kind { NS_FINDING_IS_WARNING, NS_FINDING_IS_REASON, NS_FINDING_IS_UNKNOWN };
-
-enum ns_finding_id {
-#define NS_FINDING(id, word, kind) NS_FINDING_##id,
-#include "cli/doctor/findings.def"
-#undef NS_FINDING
-};
-
-struct ns_findings {
-    unsigned n;
-    struct ns_finding {
-        enum ns_finding_id id;
-        enum ns_finding_kind kind;
-        const char *word; /* the "cause" in --json */
-        char text[NS_FINDING_SIZE];
-    } list[NS_FINDINGS_MOST];
-};
-
-/* Add a finding, unless the list is full. */
-__attribute__((format(printf, 3, 4))) void
-ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...);
-
-/* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the library
- * works. */
-const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings);
-
-/* "yes", "no" or "unknown": does the library work? */
-const char *ns_findings_works(const struct ns_findings *findings);
-
-/* Print warnings, then reasons. */
-void ns_findings_print(const struct ns_findings *findings);
-
-/* Print the verdict, as the last line. */
-__attribute__((format(printf, 2, 3))) void ns_findings_conclude(const char *works,
-                                                                const char *format, ...);
-
-/* A running process: all that was found, as data. */
-struct ns_examination {
-    struct ns_proc proc;
-    struct ns_loaded loaded;
-    bool has_elf; /* the program's file could be read */
-    struct ns_elf elf;
-    struct ns_findings findings;
-    unsigned sockets; /* descriptors of TCP sockets */
-    /* if the library is loaded and its status could be read */
-    bool has_policy;
-    char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
-    cJSON *rules;          /* those that apply to the process: number, name, send, ack, sockets */
-};
-
-/* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
- * process that lacks the library is examined again when it is a second old; without, this does not
- * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_examine_end in any
- * case. */
-int ns_examine(struct ns_examination *examination, pid_t pid, bool wait);
-void ns_examine_end(struct ns_examination *examination);
 
 #endif

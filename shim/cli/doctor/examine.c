@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the examination of a running process. It only reads, prints nothing, and trusts nothing that
  * it reads: the process may belong to any user. */
-#include "cli/doctor/doctor.h"
+#include "cli/doctor/examine.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"

@@ -3,6 +3,7 @@
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
+#include "cli/doctor/examine.h"
 #include "cli/output.h"
 #include "cure/group.h"
 #include "cli/program/preload.h"
@@ -17,11 +18,6 @@
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define FACT(...) ns_output_fact("facts", __VA_ARGS__)
-
-static bool is_denied(int error)
-{
-    return error == -EPERM || error == -EACCES;
-}
 
 static const char *denied_text(void)
 {
@@ -137,7 +133,7 @@ static int print(const struct ns_examination *examination)
     const char *works = ns_findings_works(&examination->findings);
     print_process(&examination->proc);
     if (loaded->path[0] == '\0')
-        ns_doctor_print_loader(examination->elf.interpreter);
+        ns_findings_print_loader(examination->elf.interpreter);
     else
         print_library(examination);
     if (loaded->has_status)
@@ -150,7 +146,7 @@ static int print(const struct ns_examination *examination)
                                          : "it is unknown whether the library works in process %d",
                          examination->proc.process);
     if (*works == 'u')
-        return is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+        return ns_proc_is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     return *works == 'y' ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
@@ -161,7 +157,7 @@ int ns_doctor_process(pid_t pid)
     int error = ns_examine(&examination, pid, true);
     if (!error) {
         status = print(&examination);
-    } else if (is_denied(error)) {
+    } else if (ns_proc_is_denied(error)) {
         SAY("process %d: permission denied: %s", pid, denied_text());
         status = NS_EXIT_DENIED;
     } else if (error == -ETIMEDOUT) {

@@ -6,6 +6,7 @@
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
+#include "cli/doctor/findings.h"
 #include "cli/output.h"
 #include "cli/program/environment.h"
 #include "cli/program/preload.h"
@@ -55,7 +56,7 @@ static void judge_file(const struct ns_reach *reach)
              reach->file[0] ? reach->file : "an unknown interpreter");
     else
         FACT("program", "%s", reach->program);
-    ns_doctor_print_loader(reach->loader);
+    ns_findings_print_loader(reach->loader);
     if (reason && reach->is_script)
         REASON("its interpreter %s %s", reach->file, reason);
     else if (reason)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* See findings.h. */
+#include "cli/doctor/findings.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/program/reach.h"
+
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...)
+{
+    static const struct ns_finding rows[] = {
+#define NS_FINDING(id, cause, kind_of) {NS_FINDING_##id, NS_FINDING_IS_##kind_of, cause, ""},
+#include "cli/doctor/findings.def"
+#undef NS_FINDING
+    };
+    if (findings->n == NS_FINDINGS_MOST)
+        return;
+    struct ns_finding *finding = &findings->list[findings->n++];
+    *finding = rows[id];
+    NS_FORMAT(finding->text);
+}
+
+const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
+{
+    const struct ns_finding *unknown = NULL;
+    for (unsigned i = 0; i < findings->n; i++) {
+        if (findings->list[i].kind == NS_FINDING_IS_REASON)
+            return &findings->list[i];
+        if (findings->list[i].kind == NS_FINDING_IS_UNKNOWN && !unknown)
+            unknown = &findings->list[i];
+    }
+    return unknown;
+}
+
+const char *ns_findings_works(const struct ns_findings *findings)
+{
+    const struct ns_finding *verdict = ns_findings_verdict(findings);
+    if (!verdict)
+        return "yes";
+    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "unknown";
+}
+
+void ns_findings_print(const struct ns_findings *findings)
+{
+    ns_output_expect("warnings");
+    ns_output_expect("reasons");
+    for (unsigned i = 0; i < findings->n; i++)
+        if (findings->list[i].kind != NS_FINDING_IS_REASON)
+            ns_output_item("warnings", "warning", "%s", findings->list[i].text);
+    for (unsigned i = 0; i < findings->n; i++)
+        if (findings->list[i].kind == NS_FINDING_IS_REASON)
+            ns_output_item("reasons", "reason", "%s", findings->list[i].text);
+}
+
+void ns_findings_conclude(const char *works, const char *format, ...)
+{
+    char text[256];
+    NS_FORMAT(text);
+    ns_output_line("verdict: %s", text);
+    ns_output_text(ns_output_object(), "works", works);
+    ns_output_text(ns_output_object(), "verdict", text);
+}
+
+void ns_findings_print_loader(const char *loader)
+{
+    const char *libc = ns_reach_libc(loader);
+    if (loader[0])
+        ns_output_fact("facts", "loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "",
+                       libc ? ")" : "");
+}
