@@ -107,15 +107,18 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
     return text;
 }
 
-void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, const char *before)
+void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *rows, size_t n,
+                        const char *before)
 {
-    const struct ns_verdict *verdict = &row->verdict;
-    enum ns_delay most = 0;
-    for (enum ns_delay delay = 1; delay < NS_DELAY_COUNT; delay++)
-        if (verdict->delays_ns[delay] > verdict->delays_ns[most])
-            most = delay;
-    if (verdict->delays[most] && (double)verdict->delays_ns[most] >= MS)
-        ns_words_add(text, "; %s%s", before, ns_diagnosis_delay(row, most));
+    uint64_t most = (uint64_t)MS - 1;
+    size_t used = strlen(text);
+    for (size_t i = 0; i < n; i++)
+        for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
+            if (rows[i].verdict.delays_ns[delay] > most) {
+                most = rows[i].verdict.delays_ns[delay];
+                text[used] = '\0';
+                ns_words_add(text, "; %s%s", before, ns_diagnosis_delay(&rows[i], delay));
+            }
 }
 
 /* An experiment needs a program that this command has started and observes. */
@@ -251,6 +254,15 @@ static void add_likely(char *text, const struct ns_row *row)
     add_experiment(text, row, "push");
 }
 
+void ns_words_add_own_holds(char text[NS_WORDS_MOST], const struct ns_row *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    if (verdict->stalls + verdict->maybe == 0)
+        return;
+    ns_words_add(text, "; this end may have held bytes, too: ");
+    add_times(text, verdict->stalls + verdict->maybe, verdict->most_ns);
+}
+
 static void add_trial(char *text, const struct ns_trial *trial)
 {
     static const char *const effects[] = {
@@ -311,6 +323,7 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
         ns_words_add(
             text, "%s[%d], the peer, held its bytes until this end's %sACK came: see its row",
             other->process->name, other->process->pid, other->verdict.late_acks ? "delayed " : "");
+        ns_words_add_own_holds(text, row);
         return text;
     }
     switch (verdict->grade) {
@@ -422,20 +435,6 @@ static struct ns_row sum_of(const struct ns_diagnosis *diagnosis)
     return sum;
 }
 
-/* The row with the longest delays. */
-static const struct ns_row *slowest_row(const struct ns_diagnosis *diagnosis)
-{
-    const struct ns_row *found = diagnosis->rows;
-    uint64_t most = 0;
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
-            if (diagnosis->rows[i].verdict.delays_ns[delay] > most) {
-                most = diagnosis->rows[i].verdict.delays_ns[delay];
-                found = &diagnosis->rows[i];
-            }
-    return found;
-}
-
 /* The row whose doubt the headline gives: too few samples of a connection are the weakest one. */
 static const struct ns_row *doubtful_row(const struct ns_diagnosis *diagnosis)
 {
@@ -483,6 +482,6 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
             return text;
         break;
     }
-    ns_words_add_delay(text, slowest_row(diagnosis), "the longest delay: ");
+    ns_words_add_delay(text, diagnosis->rows, diagnosis->n_rows, "the longest delay: ");
     return text;
 }

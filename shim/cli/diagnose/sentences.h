@@ -39,8 +39,13 @@ const char *ns_diagnosis_mixed(const struct ns_row *row);
 /* "the peer took long to answer, 3 times, 20.1 ms each" */
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 
-/* Append "; ", before, and the delay that took most of the time, unless it took less than 1 ms. */
-void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *row, const char *before);
+/* Append "; ", before, and the longest delay of n rows, unless it took less than 1 ms. */
+void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *rows, size_t n,
+                        const char *before);
+
+/* Of a row that is held by the peer: append "; this end may have held bytes, too: 3 times, 40.1 ms
+ * each" if so. */
+void ns_words_add_own_holds(char text[NS_WORDS_MOST], const struct ns_row *row);
 
 /* "peer", for machines. */
 const char *ns_delay_name(enum ns_delay delay);

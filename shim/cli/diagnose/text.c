@@ -95,19 +95,20 @@ static void print_short(const struct ns_row *row, int width)
     char line[NS_WORDS_MOST];
     snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid, where(row),
              ns_row_grade(row));
-    if (row->is_held)
+    if (row->is_held) {
         ns_words_add(line, ", %s[%d]", row->other->process->name, row->other->process->pid);
-    else if (row->is_repeated)
+        ns_words_add_own_holds(line, row);
+    } else if (row->is_repeated) {
         ns_words_add(line, "; the other end of a row above");
-    else if (row->conclusion.stalls)
+    } else if (row->conclusion.stalls) {
         ns_words_add(line, "; %.0f ms lost", row->conclusion.lost_ms);
-    else if (verdict->grade == NS_GRADE_CANNOT_TELL)
+    } else if (verdict->grade == NS_GRADE_CANNOT_TELL) {
         ns_words_add(line, "; %s", ns_diagnosis_doubt(row));
-    else
+    } else {
         ns_words_add(line, "; %" PRIu64 " request%s", verdict->requests,
                      ns_plural(verdict->requests));
-    if (!row->is_held && !row->conclusion.stalls && verdict->grade != NS_GRADE_CANNOT_TELL)
-        ns_words_add_delay(line, row, "");
+        ns_words_add_delay(line, row, 1, "");
+    }
     print_words(line, 0, 2, width);
 }
 
