@@ -100,10 +100,8 @@ END
     hosts 'nodelay 1 global 1 loaded 1' global
     # The observing library sees its writes, too.
     mkdir -m 700 "$T/record"
-    run env LD_PRELOAD="$OBSERVER" NAGLESHIM_RECORD="$T/record" "$T/host" deep
-    [[ $output == 'nodelay 0 global 0 loaded 1' ]]
-    build/unit/show_record "$T/record" | tee "$T/shown"
-    grep -q 'calls 2 ' "$T/shown"
+    LD_PRELOAD="$OBSERVER" NAGLESHIM_RECORD="$T/record" "$T/host" deep
+    build/unit/show_record "$T/record" | grep 'calls 2 '
 }
 
 @test "dlopen is called with the program's own mode" {
