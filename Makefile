@@ -230,6 +230,7 @@ check-kernels: ## test the library on Linux 5.10, 6.1 and 6.12, in virtual machi
 	@tests/systems/kernels/run $(KERNELS)
 
 check-architectures: ## compile for the architectures of Debian, and run tests, under qemu-user if needed (ARCH='i386 s390x')
+	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@tests/systems/architectures/run $(ARCH)
 
 check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and with musl

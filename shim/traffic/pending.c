@@ -9,7 +9,8 @@
 
 #include <sys/syscall.h>
 
-_Thread_local struct ns_thread ns_thread;
+/* Some compilers would align it to more, which leaves a gap. */
+_Thread_local _Alignas(struct ns_thread) struct ns_thread ns_thread;
 _Static_assert(sizeof(struct ns_thread) <= 1024,
                "static TLS is scarce in processes that dlopen us");
 
