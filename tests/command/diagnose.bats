@@ -329,12 +329,15 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     expect_part stderr "now, without a restart: $(realpath "$NS") cure --pid ${NS_PID[client]}"
     kill -0 "${NS_PID[client]}"
     ns_stop client
-    # It has a title of its own, and variables by which something has told it where its files are.
+    # It has a title of its own, or variables by which something has told it where its files are.
     cp "$EXAMPLES/tcp_nodelay_client" "$T/client"
-    NEAR=$T NEARER=$T ns_start other bash -c "exec -a 'worker [idle]' '$T/client' 127.0.0.1 $port 100000"
-    sleep 0.2
-    run --separate-stderr "$NS" diagnose --pid "${NS_PID[other]}" --for 1
-    expect 0 stderr has "run -- $T/client ITS ARGUMENTS  # with its own environment" stderr lacks worker
+    ns_start client bash -c "exec -a 'worker [idle]' '$T/client' 127.0.0.1 $port 100000"
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 1
+    expect 0 stderr has "run -- $T/client ITS ARGUMENTS" stderr lacks worker
+    ns_stop client
+    NEAR=$T NEARER=$T ns_start client "$T/client" 127.0.0.1 "$port" 100000
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 1
+    expect 0 stderr has "run -- PROGRAM  # the one that starts client"
 }
 
 @test "a process that ends soon after it was seen keeps its name" {

@@ -191,6 +191,10 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
         return;
     }
     print_run(stream, report);
+    if (process->has_variables) {
+        fprintf(stream, "PROGRAM  # the one that starts %s", process->name);
+        return;
+    }
     if (process->words_size == 0) {
         /* A symbolic link has another name than the executable. */
         bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
@@ -201,8 +205,6 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
         fputs(at ? " " : "", stream);
         print_word(stream, process->words + at);
     }
-    if (process->has_variables)
-        fputs("  # with its own environment, by what starts it", stream);
 }
 
 /* Where the other end of a connection can be seen. */
