@@ -652,7 +652,7 @@ for _ in range(20):
     run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 \
         w10 w20 r30 w10 w20 r30 w10 w20 r30 : w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 r30
     says "$T/o.json" 'rows[0]["pattern"].startswith("write 2 (5 times), 9 more writes, write 2, wait (")
-        and rows[0]["pattern"].endswith(" stalled requests)")'
+        and rows[0]["pattern"].endswith(" held requests)")'
 }
 
 @test "a process that is stuck in the kernel is skipped and named, and no command waits for it" {

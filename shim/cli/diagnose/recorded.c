@@ -166,7 +166,7 @@ static void choose_pattern(struct replay *replay)
         return;
     describe(replay->connection.pattern, most->event->n_writes, most->event->sizes);
     if (most->n < replay->stalled)
-        ns_words_add(replay->connection.pattern, " (%u of %u stalled requests)", most->n,
+        ns_words_add(replay->connection.pattern, " (%u of %u held requests)", most->n,
                      replay->stalled);
 }
 
