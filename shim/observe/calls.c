@@ -170,18 +170,23 @@ NS_IF_TIME64(NS_SECOND_NAME(setsockopt, __setsockopt64))
 
 /* --- libraries that the program opens, see calls/loader.c --- */
 
-void __gmon_start__(void);
-NS_EXPORT void __gmon_start__(void)
+__attribute__((noinline)) static void initializes(const void *code)
 {
     int saved = errno;
     struct dl_phdr_info info;
     struct ns_object object;
-    size_t count = ns_opened && ns_recorder_is_open()
-                       ? ns_object_of(__builtin_return_address(0), &info, &object)
-                       : 0;
+    size_t count = ns_object_of(code, &info, &object);
     if (count)
         ns_redirect_calls(&info, &object, count);
     errno = saved;
+}
+
+/* Called before a sanitizer is ready, too: it has nothing on the stack. */
+void __gmon_start__(void);
+NS_EXPORT void __gmon_start__(void)
+{
+    if (__builtin_expect(ns_opened, 0) && ns_recorder_is_open())
+        initializes(__builtin_return_address(0));
 }
 
 void *ns_dlopen_begin(const char *name, int mode);
