@@ -18,7 +18,7 @@ int ns_bpf_load(enum bpf_prog_type type, enum bpf_attach_type attach, const stru
  * and its name in the BPF file system are gone. */
 int ns_bpf_link(int program, int group, enum bpf_attach_type attach);
 
-/* Replaces the program of a link. -ENOLINK: the group was removed. */
+/* Replaces the program of a link. */
 int ns_bpf_replace(int link, int program);
 
 /* Gives an object a name in the BPF file system; opens an object by its name. */

@@ -33,10 +33,10 @@ struct ns_code_call {
     uint32_t mark;  /* some of NS_MARK_CURED; 0 restores the options */
 };
 enum {
-    /* Rules and addresses of a policy, together. An address takes 13 instructions at most, a rule
-     * 5, and a jump spans 32 767. */
-    NS_CODE_ENTRIES_MOST = 2400,
-    NS_CODE_MOST = 32000,
+    /* Rules and addresses of a policy, together. The verifier follows at most 8192 jumps at a time
+     * (BPF_COMPLEXITY_LIMIT_JMP_SEQ, kernel/bpf/verifier.c), and an address takes six. */
+    NS_CODE_ENTRIES_MOST = 1300,
+    NS_CODE_MOST = 20000,
 };
 
 struct ns_code {

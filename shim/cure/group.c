@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -235,7 +236,9 @@ struct loaded {
 
 static int load(const struct ns_policy *policy, struct loaded *loaded)
 {
+    const struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
     struct ns_code *code = malloc(sizeof *code);
+    setrlimit(RLIMIT_MEMLOCK, &most); /* it counts programs before Linux 5.11 */
     int marks = ns_bpf_open(MARKS), error;
     loaded->marks = marks = marks >= 0 ? marks : ns_bpf_marks();
     if (!code || marks < 0) {
@@ -271,11 +274,9 @@ static int run(struct ns_group *group, int n, int program, bool keep)
 {
     const char *name = name_of(group, programs[n].name);
     int link = keep ? ns_bpf_open(name) : -ENOENT;
-    int error = link >= 0 ? ns_bpf_replace(link, program) : -ENOENT;
-    if (error) {
+    int error = link >= 0 ? ns_bpf_replace(link, program) : 0;
+    if (link < 0) {
         int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (link >= 0)
-            close(link);
         link = directory < 0 ? -errno : ns_bpf_link(program, directory, programs[n].attach);
         error = link < 0 ? link : keep ? ns_bpf_pin(link, name) : 0;
         if (directory >= 0)

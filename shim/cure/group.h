@@ -45,8 +45,8 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
 
 /* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove;
  * otherwise until ns_groups_release. Replaces what an earlier call has kept. is_dry: only shows
- * that the kernel accepts the programs. 0 or -errno; on an error, the groups are as they were, but
- * for those whose programs were replaced already. */
+ * that the kernel accepts the programs. 0 or -errno; on an error, the groups before the one that
+ * failed are cured. */
 int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep,
                    bool is_dry);
 

@@ -282,14 +282,18 @@ options_are() {
 @test "what the kernel cannot do is said in one line, and the options are set on what exists" {
     local why big
     start_options
-    big=$("$python" -c 'print(", ".join("{\"match\": {\"remote\": \"%d\"}}" % n for n in range(1, 1300)))')
+    big=$("$python" -c 'print(", ".join("{\"match\": {\"remote\": \"%d\"}}" % n for n in range(1, 700)))')
     cure --cgroup "$group" --policy "$(policy app '{"match": {"process": "python3*"}}')"
     expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: rule 1 asks for a process, which the kernel does not know; name its group instead"
     expect_part output 'TCP_NODELAY set on '
     expect_part output 'For connections that are opened later, add --follow.'
     cure --undo
+    # The largest policy, with different addresses.
+    cure --dry-run --cgroup "$group" --policy "$(policy most "{\"match\": {\"remote\": [$("$python" -c \
+        'print(", ".join("\"[fd00::%x]:%d-%d\"" % (n, n, n + 1) for n in range(1, 1300)))')]}}")"
+    expect 0 stderr is '' output has "$group: the kernel would "
     cure --cgroup "$group" --policy "$(policy big "$big")"
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 2400 rules and addresses"
+    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 1300 rules and addresses"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'while umount /sys/fs/bpf 2>/dev/null; do :; done; exec "$@"' sh "$NS" cure --cgroup "$group"
     expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: no BPF file system is mounted at /sys/fs/bpf"
     cure --undo
