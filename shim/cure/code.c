@@ -294,7 +294,8 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
     leave_if(&exits, find_mark(code, map, BPF_SK_STORAGE_GET_F_CREATE));
     copy(code, 8, 0);
     load(code, 1, 8, 0); /* the listener's mark, if that has one */
-    leave_if(&exits, jump_if(code, BPF_JSET, 1, NS_MARK_LIBRARY));
+    leave_if(&exits, jump_if(code, BPF_JSET, 1, NS_MARK_LIBRARY | NS_MARK_RULED));
+    emit(code, BPF_ALU | BPF_OR | BPF_K, 7, 0, 0, NS_MARK_RULED);
     size_t set_it = jump_if(code, BPF_JSET, 7, NS_MARK_NODELAY);
     size_t skip = emit(code, BPF_JMP | BPF_JA, 0, 0, 0, 0);
     land(code, set_it);

@@ -22,6 +22,7 @@ enum ns_code_mark {
     NS_MARK_CURED = NS_MARK_NODELAY | NS_MARK_DELACK,
     NS_MARK_OWN = 4,     /* with NS_MARK_NODELAY: the program itself asked for a TCP_NODELAY of 1 */
     NS_MARK_LIBRARY = 8, /* the library works on this socket, and nothing is changed */
+    NS_MARK_RULED = 16,  /* the program of an inner group has chosen; outer ones come after it */
 };
 
 /* The value of a setsockopt(TCP_NODELAY) that changes a connection and its mark. If the second

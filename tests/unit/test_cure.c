@@ -145,15 +145,20 @@ static bool cure_sets(struct bpf_run *run, unsigned mark)
     return call_with(run, &call, &size) == 0;
 }
 
-static struct bpf_run connection(const char *policy_text, int nodelay)
+static void opens(struct bpf_run *run, const char *policy_text)
 {
     const struct ns_socket_facts facts = {NS_ROLE_CLIENT, loopback, loopback};
     struct ns_policy *policy = parse(policy_text);
-    struct bpf_run run = {.nodelay = nodelay, .least_delack = 8000, .delack = 200000};
     if (!policy || ns_code_connections(&code, policy, 0) != 0)
         abort();
-    mark_of(&facts, &run);
+    mark_of(&facts, run);
     ns_policy_free(policy);
+}
+
+static struct bpf_run connection(const char *policy_text, int nodelay)
+{
+    struct bpf_run run = {.nodelay = nodelay, .least_delack = 8000, .delack = 200000};
+    opens(&run, policy_text);
     return run;
 }
 
@@ -183,6 +188,17 @@ CHECK(test_what_the_program_asks_for)
     OK(run.nodelay == 0 && run.delack == 8000, "a rule with send app limits the ACKs only");
     OK(program_sets(&run, 1) && program_sets(&run, 0),
        "there, the program's calls are carried out");
+}
+
+CHECK(test_a_group_inside_another_one)
+{
+    struct bpf_run run = connection(ACKS, 0);
+    opens(&run, EVERY);
+    OK(run.nodelay == 0 && run.delack == 8000, "the inner group's policy decides");
+    run = connection(EVERY, 0);
+    opens(&run, ACKS);
+    OK(run.nodelay == 1 && cure_sets(&run, 0) && run.nodelay == 0,
+       "and the undo restores what the program asked for");
 }
 
 CHECK(test_connections_that_exist)
