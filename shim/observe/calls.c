@@ -181,16 +181,16 @@ __attribute__((noinline)) static void initializes(const void *code)
     errno = saved;
 }
 
-/* Called before a sanitizer is ready, too: it has nothing on the stack. */
+/* Called before a sanitizer is ready, too: it has nothing on the stack, and no record of calls. */
 void __gmon_start__(void);
-NS_EXPORT void __gmon_start__(void)
+__attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
 {
     if (__builtin_expect(ns_opened, 0) && ns_recorder_is_open())
         initializes(__builtin_return_address(0));
 }
 
 void *ns_dlopen_begin(const char *name, int mode);
-__attribute__((used)) void *ns_dlopen_begin(const char *name, int mode)
+__attribute__((used, no_sanitize("thread"))) void *ns_dlopen_begin(const char *name, int mode)
 {
     (void)name;
     ns_redirect_opens(mode);
