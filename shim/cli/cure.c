@@ -374,7 +374,7 @@ static int cure_sockets(struct options *options)
         error = follow(cure, *options->reason || !kernel_sets_nodelay());
     else if (!error)
         error = scan(cure);
-    if (cure->undo && !cure->dry_run)
+    if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");

@@ -416,6 +416,13 @@ void ns_code_options(struct ns_code *code, int map, bool changes)
     size_t by_library = jump_if(code, BPF_JEQ, 9, offsetof(struct ns_code_call, mark));
     size_t by_cure = jump_if(code, BPF_JEQ, 9, sizeof(struct ns_code_call));
     land_exits(code, &exits);
+    /* Old kernels refuse a longer value, of any option, unless the program declines to see it
+     * (Documentation/bpf/prog_cgroup_sockopt.rst). */
+    load(code, 1, 6, offsetof(struct bpf_sockopt, optlen));
+    size_t fits = jump_if(code, BPF_JLT, 1, 4097);
+    set(code, 1, 0);
+    store(code, 6, offsetof(struct bpf_sockopt, optlen), 1);
+    land(code, fits);
     end(code, 1);
 
     exits.n = 0;

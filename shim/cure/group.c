@@ -96,7 +96,7 @@ static void walk(const char *path, bool (*visit)(void *context, const char *path
 
 struct search {
     struct ns_groups *groups;
-    const char *word;
+    const char *root, *word;
     bool anywhere;
     int error;
 };
@@ -118,7 +118,7 @@ static bool has_word(const char *name, const struct search *search)
 static bool take_with_word(void *context, const char *path)
 {
     struct search *search = context;
-    if (!has_word(ns_path_base(path), search))
+    if (strcmp(path, search->root) == 0 || !has_word(ns_path_base(path), search))
         return false;
     search->error = add_directory(search->groups, path);
     return true;
@@ -126,13 +126,14 @@ static bool take_with_word(void *context, const char *path)
 
 int ns_groups_find(struct ns_groups *groups, const char *word, bool anywhere)
 {
-    struct search search = {groups, word, anywhere, -ENOENT};
     const char *root = root_path();
+    struct search search = {groups, root, word, anywhere, *word ? -ENOENT : -EINVAL};
     if (*root == '\0')
         return -ENODEV;
     if (anywhere && strchr(word, '/'))
         return add_directory(groups, word);
-    walk(root, take_with_word, &search);
+    if (*word)
+        walk(root, take_with_word, &search);
     return search.error;
 }
 

@@ -243,6 +243,8 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 --pid 4194303|there is no process 4194303
 --unit no-such|there is no process of the unit 'no-such'
 --cgroup no-such|there is no control group 'no-such'
+--cgroup cgrou|there is no control group 'cgrou'
+--cgroup unifie|there is no control group 'unifie'
 END
     cure --port 1
     expect 0 stderr is "nagleshim cure: no TCP socket with port 1 was found"
