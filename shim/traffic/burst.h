@@ -2,7 +2,8 @@
 /* When the kernel holds the writes of a connection: the decision of every mode that holds, as pure
  * functions on a value of eight bytes. A burst is what one thread writes to one connection until it
  * reads from it or until what is held is pushed. The first writes of a burst leave at once; from
- * one of them on the kernel holds the rest, until the thread waits. */
+ * one of them on the kernel holds the rest, until the thread waits. On a connection that only sends
+ * no answer ends a burst; there two writes without a wait between them are enough. */
 #ifndef NS_BURST_H
 #define NS_BURST_H
 
@@ -17,7 +18,8 @@ struct ns_burst {
     uint8_t timely : 6; /* long bursts since doubt changed */
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
-    uint8_t single : 1; /* the last burst was one write */
+    uint8_t single : 1; /* the last burst was one write, or only one of it was held */
+    uint8_t second : 1; /* while crossing: the last write followed another one without a wait */
     uint8_t ahead : 1;  /* data was unread when the burst began */
     uint8_t asks : 3;   /* so many further bursts ask about that */
     uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
@@ -43,16 +45,17 @@ static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, u
     return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
 }
 
-/* The write of a burst from which the kernel holds. from: that write by the mode's table. */
+/* The write of a burst from which the kernel holds. from: that write by the mode's table. A program
+ * that waits between its writes holds only if it is a stream, which asks for room. */
 static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned from)
 {
-    if (from >= NS_BURST_LONG && burst->longs == NS_BURST_SURE && !burst->doubt)
-        return 1;
-    return from << burst->doubt;
+    if (from < NS_BURST_LONG || burst->doubt)
+        return from << burst->doubt;
+    return burst->crossing ? NS_BURST_STREAM : burst->longs == NS_BURST_SURE ? 1 : from;
 }
 
-/* Holding was wrong, or useless: the next burst is held from twice as many writes on, or not at all
- * if that is certain. */
+/* Holding was wrong: the next burst is held from twice as many writes on, or not at all if that is
+ * certain. */
 static inline void ns_burst_doubted(struct ns_burst *burst, bool certain)
 {
     burst->longs = 0;
@@ -94,7 +97,7 @@ static inline void ns_burst_begin(struct ns_burst *burst, uint8_t wait)
 static inline bool ns_burst_is_timed(const struct ns_burst *burst, unsigned from)
 {
     unsigned next = burst->writes + 1u;
-    return next == 2 || next >= ns_burst_threshold(burst, from);
+    return next == 2 || burst->crossing || next >= ns_burst_threshold(burst, from);
 }
 
 enum ns_burst_step {
@@ -121,14 +124,25 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
     return late ? NS_BURST_LATE : NS_BURST_GO_ON;
 }
 
+/* Counts the writes between two waits on a connection that only sends. Is this one held? It is if
+ * it follows another one, or two where there was only one to hold last time. */
+static inline bool ns_burst_follows(struct ns_burst *burst, unsigned from, uint8_t wait)
+{
+    bool second = burst->crossing && burst->wait == wait;
+    bool follows = second && (burst->second || !burst->single);
+    burst->crossing |= burst->wait != wait;
+    burst->wait = wait;
+    burst->second = second;
+    return follows && from >= NS_BURST_LONG && !burst->doubt;
+}
+
 /* Counts one more write of a burst that is not held. now: only needed if ns_burst_is_timed. */
 static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned from, uint16_t now,
                                                 unsigned pause, uint8_t wait)
 {
-    burst->crossing |= burst->wait != wait;
-    burst->wait = wait;
-    burst->writes++;
-    if (burst->writes < ns_burst_threshold(burst, from)) {
+    bool follows = ns_burst_follows(burst, from, wait);
+    burst->writes = follows ? 1 : (uint16_t)(burst->writes + 1);
+    if (!follows && burst->writes < ns_burst_threshold(burst, from)) {
         if (burst->writes == 2)
             burst->at = now;
         return NS_BURST_GO_ON;
@@ -146,13 +160,8 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned
 static inline void ns_burst_pushed(struct ns_burst *burst, unsigned from, uint16_t now,
                                    unsigned pause)
 {
-    bool late = burst->writes && ns_burst_paused(burst, now, pause);
-    /* Only one write was held, on a connection that only sends. */
-    bool useless = pause != NS_BURST_NEVER && burst->crossing && !burst->ahead &&
-                   burst->writes == ns_burst_threshold(burst, from);
-    if (late || useless)
-        ns_burst_doubted(burst,
-                         late && from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
+    if (burst->writes && ns_burst_paused(burst, now, pause))
+        ns_burst_doubted(burst, from == 1 && ns_burst_paused(burst, now, NS_BURST_VERY_LATE));
     ns_burst_ended(burst);
 }
 

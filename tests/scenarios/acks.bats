@@ -49,6 +49,10 @@ as_few_segments() {
     return 1
 }
 
+@test "the bursts of a client that only sends leave in as few segments" {
+    as_few_segments ': r560' ': w40 s0.1 w40 w40 w40 w40 w40 w40 s0.1 w40 w40 w40 w40 w40 w40 w40 s0.1' 400
+}
+
 @test "reads with MSG_WAITALL that do not stall cost no more segments" {
     as_few_segments 'nodelay : r64 w32 w32' 'nodelay : w64 all64' 1000
 }

@@ -148,21 +148,30 @@ CHECK(check_doubt)
     OK(talk.held, "an endless stream stays joined");
 }
 
-/* Writes that waits divide, with nothing read: a stream that asks for room before each write. */
+/* Writes that waits divide, with nothing read: a program that only sends. */
 CHECK(check_crossing)
 {
-    expect("w;w;w;w;w;w;w;w;w.", "n;n;n;J;n;n;n;n;n.",
-           "a few writes with waits are held once, which is of no use");
-    expect("w;w;w;ww;ww.", "n;n;n;Jj;nn.", "if it is of use, the next burst is held, too");
+    expect("w;w;w;w;w;w;w;w;w.", "n;n;n;n;n;n;n;n;n.", "single writes between waits are not held");
+    expect("w;www;ww.ww.", "n;nJj;nJ.nn.", "of several, the second one is");
+    expect("w;ww;ww;www;www;wwww;ww.", "n;nJ;nn;nnJ;nnJ;nnJj;nJ.",
+           "or the third one, after a burst that had only one write to hold");
+    expect("w;www4;www;www.", "n;nJj4;nnn;nnn.", "a late end is the last one of these");
     struct talk talk = ADAPTIVE;
     char seen[64];
     int held = 0;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 100 * NS_BURST_STREAM; i++) {
         say(&talk, "w", seen);
         held += talk.held;
         say(&talk, ";", seen);
     }
-    OK(held < 16, "of 4000 writes with a wait after each, %d are held in vain", held);
+    OK(held == 100, "a stream that asks for room before each write is held from the 64th on");
+    for (int i = 0; i < 4000; i++) {
+        say(&talk, "w;", seen);
+        held += talk.held;
+        talk.now++;
+    }
+    OK(held == 100, "one write in a millisecond is no stream");
+    say(&talk, "w;", seen);
     OK(ns_burst_waits(&talk.burst, talk.wait) == 1, "the waits since the last write are counted");
     say(&talk, "w", seen);
     OK(!ns_burst_looked(&talk.burst, talk.wait) && ns_burst_looked(&talk.burst, talk.wait),
