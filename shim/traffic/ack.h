@@ -186,16 +186,24 @@ static inline void ns_ack_try(struct ns_ack_state *state)
     ns_ack_decide(state, true, 0);
 }
 
-/* Data was read at the time us, by a thread whose waits are counted by epoch. */
+/* Does data that is read now show whether an ACK was of use? */
+static inline bool ns_ack_shows(struct ns_ack_state state, unsigned epoch)
+{
+    return state.sent || (state.pending && state.skips && ns_ack_waits(state, epoch));
+}
+
+/* Data was read at the time us, by a thread whose waits are counted by epoch. full: it may be late,
+ * but fills a segment. Nagle's algorithm holds no full segment: it waited for the line, or for the
+ * congestion window. */
 static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
-                               bool limited)
+                               bool limited, bool full)
 {
     state->heard = 1;
     state->seen = 0;
-    if (state->sent || (state->pending && state->skips && ns_ack_waits(*state, epoch))) {
+    if (ns_ack_shows(*state, epoch)) {
         unsigned age = ns_ack_age(*state, us);
         if (state->sent || age >= NS_ACK_THERE)
-            ns_ack_judge(state, ns_ack_is_late(*state, age, 1, limited));
+            ns_ack_judge(state, !full && ns_ack_is_late(*state, age, 1, limited));
         /* After an ACK of the kernel's own the mode has ended (tcp_delack_timer_handler). */
         state->interactive = state->sent || age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
         ns_ack_try(state);

@@ -137,8 +137,8 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
     }
 }
 
-/* The application has read data. */
-static void took(int fd, struct ns_conn *conn, int flags)
+/* The application has read size bytes of data. */
+static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
     if (!is_of_another(conn)) {
         NS_PUT(conn, writer, 0); /* the next write begins a new burst */
@@ -171,7 +171,9 @@ static void took(int fd, struct ns_conn *conn, int flags)
         suspect(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn));
+    bool full = ns_ack_shows(state, ns_thread.waits) && ns_ack_age(state, us) >= NS_ACK_THERE &&
+                size >= (size_t)ns_kernel_get(fd, IPPROTO_TCP, TCP_MAXSEG);
+    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn), full);
     if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
         state.interactive = state.pending = unseen || is_delaying(fd);
     if (!state.pending) {
@@ -222,7 +224,7 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
         return;
     if (result > 0) {
         if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
-            took(fd, conn, flags);
+            took(fd, conn, flags, (size_t)result);
     } else if (result == 0) {
         /* The peer has ended its stream, and waits for no ACK; or 0 bytes were asked for. */
         struct ns_ack_state state = ns_conn_ack(conn);

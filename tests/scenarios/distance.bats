@@ -128,9 +128,11 @@ learns() {
     few_more server '10 12 nodelay : r210 s5 w500' '10 1 : w210 r500' 12
 }
 
-@test "an answer of several segments on a slow line does not get an ACK for each" {
+@test "an answer of three or thirty segments on a slow line does not get an ACK for each" {
     line -r 1000 10000
     few_more client '60 1 : r100 w20 w4000' '60 1 : w100 r4020'
+    line -r 1000 40000 # the congestion window keeps full segments waiting for ACKs
+    few_more client '16 1 : r100 w42000' '16 1 : w100 r42000'
 }
 
 @test "a reader with MSG_WAITALL waits for two round trips, and for no delayed ACK" {

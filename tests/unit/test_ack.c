@@ -151,7 +151,8 @@ static void near_reads(struct world *world)
     }
     world->whole = world->whole_judged = false;
     double tick = ns_ack_is_free(world->state) ? 4 : 0.001; /* the coarse clock */
-    ns_ack_read(&world->state, world->waits, us(floor(world->now / tick) * tick), limited(world));
+    ns_ack_read(&world->state, world->waits, us(floor(world->now / tick) * tick), limited(world),
+                false);
     learn(world, before);
 }
 
@@ -425,7 +426,7 @@ CHECK(check_shared_budget)
             ns_ack_begin(state, known);
         state->interactive = 1;
         before = *state;
-        ns_ack_read(state, (unsigned)i, (uint32_t)i * 64, true);
+        ns_ack_read(state, (unsigned)i, (uint32_t)i * 64, true, false);
         known = ns_ack_learn(known, before, state);
         before = *state;
         if (ns_ack_is_pending(*state)) {
@@ -443,10 +444,16 @@ CHECK(check_shared_budget)
 CHECK(check_kernel_mode)
 {
     struct ns_ack_state state = {.interactive = 1};
-    ns_ack_read(&state, 1, 0, true);
+    ns_ack_read(&state, 1, 0, true, false);
     OK(ns_ack_is_pending(state), "a socket that others write to does not count as only read");
     OK(ns_ack_waits(state, 1) == 0 && ns_ack_waits(state, 5) == 4,
        "its thread's waits are counted");
+    for (int full = 0; full < 2; full++) {
+        state = (struct ns_ack_state){.sent = 1, .rtt = 1};
+        ns_ack_read(&state, 1, NS_ACK_DELAY, false, full);
+        OK(state.late == !full, "%s segment %s late", full ? "a full" : "another",
+           full ? "is not" : "may be");
+    }
     state = (struct ns_ack_state){.heard = 1};
     ns_ack_wrote(&state, false);
     OK(state.interactive, "a write after TCP_QUICKACK begins the interactive mode again");
