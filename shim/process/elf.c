@@ -3,6 +3,8 @@
  * fixed size, nothing is mapped, and what cannot be read counts as absent. */
 #include "process/elf.h"
 
+#include "base/scope.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -111,11 +113,8 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
 
 bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
 {
-    int fd = openat(directory, "exe", O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && ns_elf_inspect(fd, elf) == 0;
-    if (fd >= 0)
-        close(fd);
-    return good;
+    NS_AUTO_CLOSE int fd = openat(directory, "exe", O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && ns_elf_inspect(fd, elf) == 0;
 }
 
 /* The section of this type, with the names that it links to. */
@@ -136,13 +135,12 @@ static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr)
 bool ns_elf_path_makes_sockets(const char *path)
 {
     static const char calls[][8] = {"socket", "connect", "accept", "accept4"};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Shdr) symbols, names;
-    bool known = find_section(fd, SHT_DYNSYM, &symbols, &names);
-    uint64_t n = known ? symbols.sh_size / sizeof(ElfW(Sym)) : 0;
-    bool found = !known;
-    for (uint64_t i = 0; i < n && !found; i++) {
-        ElfW(Sym) symbol;
+    ElfW(Sym) symbol;
+    if (!find_section(fd, SHT_DYNSYM, &symbols, &names))
+        return true;
+    for (uint64_t i = 0; i < symbols.sh_size / sizeof symbol; i++) {
         char name[sizeof calls[0]] = "";
         if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
             break;
@@ -150,33 +148,30 @@ bool ns_elf_path_makes_sockets(const char *path)
             !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
             continue;
         for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
-            found |= strncmp(name, calls[j], sizeof name) == 0;
+            if (strncmp(name, calls[j], sizeof name) == 0)
+                return true;
     }
-    if (fd >= 0)
-        close(fd);
-    return found;
+    return false;
 }
 
 bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),
                        char *name, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Shdr) section, names;
     ElfW(Dyn) entry;
-    bool found = false;
-    uint64_t n =
-        find_section(fd, SHT_DYNAMIC, &section, &names) ? section.sh_size / sizeof entry : 0;
-    for (uint64_t i = 0; i < n && !found; i++) {
+    if (!find_section(fd, SHT_DYNAMIC, &section, &names))
+        return false;
+    for (uint64_t i = 0; i < section.sh_size / sizeof entry; i++) {
         if (!read_at(fd, &entry, sizeof entry, section.sh_offset + i * sizeof entry) ||
             entry.d_tag != DT_NEEDED)
             continue;
         ssize_t length = pread(fd, name, size - 1, (off_t)(names.sh_offset + entry.d_un.d_val));
         name[length > 0 ? length : 0] = '\0';
-        found = is_meant(name, strlen(name));
+        if (is_meant(name, strlen(name)))
+            return true;
     }
-    if (fd >= 0)
-        close(fd);
-    return found;
+    return false;
 }
 
 bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_t size)
@@ -184,7 +179,7 @@ bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_
     static struct ns_elf elf;
     struct stat st;
     /* The name may be a FIFO's or a terminal's. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     reason[0] = '\0';
     if (fd < 0 || fstat(fd, &st) != 0)
         snprintf(reason, size, "cannot be read: %s", strerror(errno));
@@ -199,7 +194,5 @@ bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_
     else if (elf.needs > (uint64_t)st.st_size)
         snprintf(reason, size, "is truncated: it has %" PRIu64 " bytes and needs %" PRIu64,
                  (uint64_t)st.st_size, elf.needs);
-    if (fd >= 0)
-        close(fd);
     return reason[0] != '\0';
 }

@@ -4,8 +4,8 @@
 #include "process/proc.h"
 
 #include "base/path.h"
+#include "base/scope.h"
 #include "process/sanitize.h"
-#include "process/state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,10 +28,11 @@
 #define START_SLACK 0.03
 
 enum { ANSWER_MS = 1000 };
+enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
 
 int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
 {
-    DIR *dir = opendir("/proc");
+    NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
     const struct dirent *entry;
     bool any = false, goes_on = true;
     if (!dir)
@@ -43,7 +44,6 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
         any = true;
         goes_on = visit(context, pid);
     }
-    closedir(dir);
     return any ? 0 : -ENOENT;
 }
 
@@ -58,13 +58,53 @@ static void take_status_line(struct ns_proc *proc, const char *line)
         sscanf(line, "Seccomp:\t%d", &proc->seccomp);
 }
 
-FILE *ns_proc_stream(const struct ns_proc *proc, const char *name)
+FILE *ns_proc_stream(int directory, const char *name)
 {
-    int fd = openat(proc->dir, name, O_RDONLY | O_CLOEXEC);
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !stream)
         close(fd);
     return stream;
+}
+
+DIR *ns_proc_list(int directory, const char *name)
+{
+    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !list)
+        close(fd);
+    return list;
+}
+
+/* See proc_pid_stat(5). */
+int ns_state_read(int directory, const char *name, struct ns_state *state)
+{
+    NS_AUTO_CLOSE int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    char line[1024]; /* more than enough for the fields up to the start */
+    unsigned flags;
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (n < 0)
+        return -errno;
+    line[n] = '\0';
+    const char *name_at = strchr(line, '(');
+    const char *at = strrchr(line, ')'); /* the name may contain blanks and parentheses */
+    if (!name_at || !at || at < name_at ||
+        sscanf(at + 1,
+               " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+               " %*s %*s %*s %" SCNu64,
+               &state->letter, &flags, &state->start) != 3)
+        return -EIO;
+    snprintf(state->name, sizeof state->name, "%.*s", (int)(at - name_at - 1), name_at + 1);
+    state->is_exiting = flags & FLAG_EXITING;
+    state->is_kernel_thread = flags & FLAG_KERNEL_THREAD;
+    return 0;
+}
+
+bool ns_state_is_gone(int directory, const char *name)
+{
+    struct ns_state state;
+    return ns_state_read(directory, name, &state) != 0 || strchr("ZX", state.letter) ||
+           state.is_exiting;
 }
 
 /* In a child: read what needs the lock of the process's memory, its program's file and its root. A
@@ -119,7 +159,7 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
 
         return hidden ? -EPERM : -ESRCH;
     }
-    FILE *status = ns_proc_stream(proc, "status");
+    NS_AUTO_FCLOSE FILE *status = ns_proc_stream(proc->dir, "status");
     if (!status) {
         int error = errno == ENOENT ? ESRCH : errno;
         ns_proc_close(proc);
@@ -127,7 +167,6 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     }
     while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
-    fclose(status);
     ns_sanitize(proc->name);
     if (ns_state_read(proc->dir, "stat", &state) == 0) {
         proc->is_kernel_thread = state.is_kernel_thread;
@@ -149,7 +188,7 @@ void ns_proc_close(struct ns_proc *proc)
 
 static int read_auxv(struct ns_proc *proc)
 {
-    FILE *auxv = ns_proc_stream(proc, "auxv");
+    NS_AUTO_FCLOSE FILE *auxv = ns_proc_stream(proc->dir, "auxv");
     unsigned long entry[2];
     if (!auxv)
         return -errno;
@@ -160,7 +199,6 @@ static int read_auxv(struct ns_proc *proc)
             ns_proc_text(proc, entry[1], proc->execfn, sizeof proc->execfn) != 0)
             proc->execfn[0] = '\0';
     }
-    fclose(auxv);
     return 0;
 }
 
@@ -179,21 +217,16 @@ int ns_proc_look(struct ns_proc *proc)
 static bool names_program(const struct ns_proc *proc, const char *word)
 {
     struct stat named, exe;
-    int fd = ns_proc_find_file(proc, word);
-    bool same = strcmp(ns_path_base(word), ns_path_base(proc->execfn)) == 0 ||
-                (fd >= 0 && fstat(fd, &named) == 0 && fstatat(proc->dir, "exe", &exe, 0) == 0 &&
-                 named.st_ino == exe.st_ino && named.st_dev == exe.st_dev);
-    if (fd >= 0)
-        close(fd);
-    return same;
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(proc, word);
+    return strcmp(ns_path_base(word), ns_path_base(proc->execfn)) == 0 ||
+           (fd >= 0 && fstat(fd, &named) == 0 && fstatat(proc->dir, "exe", &exe, 0) == 0 &&
+            named.st_ino == exe.st_ino && named.st_dev == exe.st_dev);
 }
 
 size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size)
 {
-    int fd = openat(proc->dir, "cmdline", O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = openat(proc->dir, "cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, buffer, size);
-    if (fd >= 0)
-        close(fd);
     if (n <= 0 || (size_t)n == size || buffer[n - 1] != '\0' || !names_program(proc, buffer))
         return 0;
     return (size_t)n;
@@ -204,25 +237,22 @@ uint64_t ns_proc_queued(pid_t pid)
     uint64_t sum = 0, one;
     char path[300];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *tasks = opendir(path);
+    NS_AUTO_CLOSEDIR DIR *tasks = opendir(path);
     for (struct dirent *task; tasks && (task = readdir(tasks));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", pid, task->d_name);
-        FILE *file = fopen(path, "re");
+        snprintf(path, sizeof path, "%s/schedstat", task->d_name);
+        NS_AUTO_FCLOSE FILE *file = ns_proc_stream(dirfd(tasks), path);
         if (file && fscanf(file, "%*u %" SCNu64, &one) == 1)
             sum += one;
-        if (file)
-            fclose(file);
     }
-    if (tasks)
-        closedir(tasks);
     return sum;
 }
 
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost)
 {
     static const char name[] = "LD_PRELOAD=";
-    FILE *variables = ns_proc_stream(proc, "environ");
-    char *entry = NULL, *value = NULL;
+    NS_AUTO_FCLOSE FILE *variables = ns_proc_stream(proc->dir, "environ");
+    NS_AUTO_FREE char *entry = NULL;
+    char *value = NULL;
     size_t room = 0, length = strlen(name);
     *is_lost = false;
     while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0) {
@@ -230,9 +260,6 @@ char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost)
         if (strncmp(entry, name, length) == 0)
             value = strdup(entry + length);
     }
-    free(entry);
-    if (variables)
-        fclose(variables);
     return value;
 }
 
@@ -254,8 +281,8 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
                          bool (*visit)(void *context, const struct ns_mapping *mapping),
                          void *context)
 {
-    FILE *maps = ns_proc_stream(proc, "maps");
-    char *line = NULL;
+    NS_AUTO_FCLOSE FILE *maps = ns_proc_stream(proc->dir, "maps");
+    NS_AUTO_FREE char *line = NULL;
     size_t room = 0;
     int stopped = 0;
     if (!maps)
@@ -274,20 +301,15 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
         mapping.path = path > 0 ? line + path : "";
         stopped = !visit(context, &mapping);
     }
-    free(line);
-    fclose(maps);
     return stopped;
 }
 
 /* How many bytes were read, or -errno. Fewer than size if unmapped memory follows. */
 static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
-    int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    return n >= 0 ? n : error == EIO ? -EFAULT : -error;
+    return n >= 0 ? n : errno == EIO ? -EFAULT : -errno;
 }
 
 int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
@@ -306,16 +328,13 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 
 unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
 {
-    int fd = openat(proc->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    NS_AUTO_CLOSEDIR DIR *dir = ns_proc_list(proc->dir, "fd");
     const struct dirent *entry;
     unsigned count = 0;
     *has_ring = false;
-    if (!dir && fd >= 0)
-        close(fd);
     while (dir && (entry = readdir(dir))) {
         char path[300], target[64] = "", protocol[32] = "";
-        snprintf(path, sizeof path, "/proc/self/fd/%d/%s", fd, entry->d_name);
+        snprintf(path, sizeof path, "/proc/self/fd/%d/%s", dirfd(dir), entry->d_name);
         if (readlink(path, target, sizeof target - 1) < 0)
             continue;
         *has_ring |= strcmp(target, "anon_inode:[io_uring]") == 0;
@@ -324,8 +343,6 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
             getxattr(path, "system.sockprotoname", protocol, sizeof protocol) > 0)
             count += strncmp(protocol, "TCP", 3) == 0 || strncmp(protocol, "MPTCP", 5) == 0;
     }
-    if (dir)
-        closedir(dir);
     return count;
 }
 
@@ -355,14 +372,10 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
         /* A link in another root must not lead into ours: opening a device can do harm. */
         .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT,
     };
-    int at = openat(proc->dir, *path == '/' ? "root" : "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (at < 0)
-        return -errno;
-    int fd = (int)syscall(SYS_openat2, at, path, &how, sizeof how); /* Linux 5.6 */
-    if (fd < 0)
-        fd = -errno;
-    close(at);
-    return fd;
+    const char *place = *path == '/' ? "root" : "cwd";
+    NS_AUTO_CLOSE int at = openat(proc->dir, place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = at < 0 ? -1 : (int)syscall(SYS_openat2, at, path, &how, sizeof how); /* Linux 5.6 */
+    return fd < 0 ? -errno : fd;
 }
 
 double ns_proc_started(const struct ns_proc *proc)

@@ -5,6 +5,7 @@
 #ifndef NS_PROC_H
 #define NS_PROC_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -29,6 +30,24 @@ struct ns_proc {
     char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
     bool secure;           /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
+
+/* Open a file, or a directory, below an open directory of /proc for reading; NULL and errno. */
+FILE *ns_proc_stream(int directory, const char *name);
+DIR *ns_proc_list(int directory, const char *name);
+
+/* What the file stat of a process says, which every user may read. */
+struct ns_state {
+    char letter; /* 'Z': a zombie */
+    bool is_exiting, is_kernel_thread;
+    char name[16];  /* the kernel's name for it, cut; a process can change it */
+    uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */
+};
+
+/* name: the path of the file relative to directory. 0 or -errno. */
+int ns_state_read(int directory, const char *name, struct ns_state *state);
+
+/* Is the process exiting, a zombie, or gone? */
+bool ns_state_is_gone(int directory, const char *name);
 
 static inline bool ns_proc_is_denied(int error)
 {
@@ -65,9 +84,6 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 
 /* How long its threads have waited for a CPU, in ns; 0: unknown. */
 uint64_t ns_proc_queued(pid_t pid);
-
-/* Open a file of the directory for reading; NULL and errno. */
-FILE *ns_proc_stream(const struct ns_proc *proc, const char *name);
 
 /* Calls visit for each line of maps, until it returns false: 1; 0 if it never did. */
 struct ns_mapping {

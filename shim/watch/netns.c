@@ -3,6 +3,7 @@
  * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
+#include "base/scope.h"
 #include "watch/diag.h"
 
 #include <errno.h>
@@ -92,19 +93,14 @@ static int open_there(int network, int user, int sockets[SOCKETS])
 static int open_netns(int directory, const struct stat *there, int sockets[SOCKETS])
 {
     struct stat own;
-    int network, user, error;
     if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == there->st_dev &&
         own.st_ino == there->st_ino)
         return open_sockets(sockets);
-    network = openat(directory, "ns/net", O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int network = openat(directory, "ns/net", O_RDONLY | O_CLOEXEC);
     if (network < 0)
         return -errno;
-    user = openat(directory, "ns/user", O_RDONLY | O_CLOEXEC);
-    error = open_there(network, user, sockets);
-    close(network);
-    if (user >= 0)
-        close(user);
-    return error;
+    NS_AUTO_CLOSE int user = openat(directory, "ns/user", O_RDONLY | O_CLOEXEC);
+    return open_there(network, user, sockets);
 }
 
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,

@@ -5,8 +5,9 @@
 
 #include "base/path.h"
 #include "base/clock.h"
+#include "base/scope.h"
+#include "process/proc.h"
 #include "watch/netns.h"
-#include "process/state.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -95,13 +96,11 @@ static bool is_chosen(const struct ns_owners *owners, pid_t pid)
 int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
     struct ns_watched_process *larger;
-    int directory;
     if (is_chosen(owners, pid))
         return 0;
-    directory = open_process(pid);
+    NS_AUTO_CLOSE int directory = open_process(pid);
     if (directory < 0)
         return directory;
-    close(directory);
     larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof *larger);
     if (!larger)
         return -ENOMEM;
@@ -165,32 +164,22 @@ static void count_failure(struct ns_owners *owners, int directory, int error)
         owners->round.denied++;
 }
 
-static DIR *open_list(int directory, const char *name)
-{
-    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (!list && fd >= 0)
-        close(fd);
-    return list;
-}
-
 /* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
-static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
+static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 {
+    NS_AUTO_CLOSE int directory = opened;
     struct ns_netns *netns;
     int error = directory < 0 ? directory
                               : ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory,
                                               owners->stamp, &netns);
     owners->round.pid = pid;
-    owners->round.list = error ? NULL : open_list(directory, "fd");
+    owners->round.list = error ? NULL : ns_proc_list(directory, "fd");
     if (!owners->round.list) {
         error = error ? error : -errno;
         if (error == -ENOENT)
             error = -ESRCH;
         count_failure(owners, directory, error);
     }
-    if (directory >= 0)
-        close(directory);
     return owners->round.list ? 0 : error;
 }
 
@@ -198,33 +187,22 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int directory)
 static void read_children(struct ns_owners *owners, int tasks, const char *thread)
 {
     char path[300];
-    FILE *stream;
     pid_t pid;
-    int fd;
     snprintf(path, sizeof path, "%s/children", thread);
-    fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
-    stream = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!stream) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while (fscanf(stream, "%d", &pid) == 1) {
+    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(tasks, path);
+    while (stream && fscanf(stream, "%d", &pid) == 1) {
         int error = ns_owners_add(owners, pid);
         owners->round.denied += error != 0 && error != -ESRCH;
     }
-    fclose(stream);
 }
 
 static void find_children(struct ns_owners *owners, int directory)
 {
-    DIR *tasks = open_list(directory, "task");
+    NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
     const struct dirent *entry;
     while (tasks && (entry = readdir(tasks)))
         if (isdigit((unsigned char)entry->d_name[0]))
             read_children(owners, dirfd(tasks), entry->d_name);
-    if (tasks)
-        closedir(tasks);
 }
 
 /* Children are added at the end of the list, and read in the same round. */

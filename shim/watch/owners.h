@@ -22,7 +22,7 @@ struct ns_owned {
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
     struct ns_connection *connection; /* NULL: none, or none yet */
-    uint64_t started;                 /* of the process, see state.h; 0: unknown */
+    uint64_t started;                 /* of the process, see proc.h; 0: unknown */
     char name[64];                    /* the base name of its executable; "": unknown */
 };
 

@@ -11,7 +11,7 @@
 struct ns_watched {
     uint64_t inode;
     pid_t pid;         /* the first process found to have it */
-    uint64_t started;  /* when that was started, see state.h, since pids are reused; 0: unknown */
+    uint64_t started;  /* when that was started, see proc.h, since pids are reused; 0: unknown */
     char name[64];     /* the base name of its executable when the socket was found */
     enum ns_role role; /* see ns_table_is_server; may change until the first hold */
     struct ns_address local, remote;

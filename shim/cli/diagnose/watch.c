@@ -7,10 +7,10 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "process/elf.h"
 #include "process/loaded.h"
 #include "cli/program/reach.h"
-#include "process/state.h"
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
 /* The control group names the unit or the container of a process. */
 static void take_group(const struct ns_proc *proc, struct ns_row_process *process)
 {
-    FILE *stream = ns_proc_stream(proc, "cgroup");
+    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "cgroup");
     char line[1024];
     while (stream && fgets(line, sizeof line, stream)) {
         const char *slice = strstr(line, "/system.slice/"), *end;
@@ -71,16 +71,15 @@ static void take_group(const struct ns_proc *proc, struct ns_row_process *proces
         if (end && !memchr(slice, '/', (size_t)(end - slice)))
             snprintf(process->unit, sizeof process->unit, "%.*s", (int)(end - slice), slice);
     }
-    if (stream)
-        fclose(stream);
 }
 
 /* Has it several variables that this command lacks and that name directories of the executable? erl
  * sets such ones for beam.smp. */
 static bool has_variables(const struct ns_proc *proc)
 {
-    FILE *stream = ns_proc_stream(proc, "environ");
-    char *entry = NULL, *value;
+    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "environ");
+    NS_AUTO_FREE char *entry = NULL;
+    char *value;
     size_t room = 0, length;
     unsigned found = 0;
     while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
@@ -90,9 +89,6 @@ static bool has_variables(const struct ns_proc *proc)
         found += length > 1 && strncmp(proc->exe, value + 1, length) == 0 &&
                  proc->exe[length] == '/' && !getenv(entry);
     }
-    free(entry);
-    if (stream)
-        fclose(stream);
     return found > 1;
 }
 

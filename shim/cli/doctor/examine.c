@@ -9,7 +9,6 @@
 #include "cli/program/reach.h"
 #include "base/clock.h"
 #include "policy/find.h"
-#include "process/state.h"
 
 #include <errno.h>
 #include <stdio.h>

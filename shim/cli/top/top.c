@@ -9,7 +9,6 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
-#include "process/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

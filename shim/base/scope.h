@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables that give back what they hold at the end of their block, on every path out of it. They
+ * must be initialised; -1 and NULL hold nothing. errno is unchanged. For the command: the library
+ * allocates and opens nothing between a program's call and the kernel. */
+#ifndef NS_SCOPE_H
+#define NS_SCOPE_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NS_SCOPE(name, type, held, release)                                                        \
+    static inline void name(type *variable)                                                        \
+    {                                                                                              \
+        int error = errno;                                                                         \
+        if (held)                                                                                  \
+            release(*variable);                                                                    \
+        errno = error;                                                                             \
+    }
+NS_SCOPE(ns_scope_close, int, *variable >= 0, close)
+NS_SCOPE(ns_scope_free, char *, *variable, free)
+NS_SCOPE(ns_scope_fclose, FILE *, *variable, fclose)
+NS_SCOPE(ns_scope_closedir, DIR *, *variable, closedir)
+#undef NS_SCOPE
+
+#define NS_AUTO_CLOSE __attribute__((cleanup(ns_scope_close)))
+#define NS_AUTO_FREE __attribute__((cleanup(ns_scope_free))) /* for char * */
+#define NS_AUTO_FCLOSE __attribute__((cleanup(ns_scope_fclose)))
+#define NS_AUTO_CLOSEDIR __attribute__((cleanup(ns_scope_closedir)))
+
+#endif
