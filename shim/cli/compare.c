@@ -2,6 +2,7 @@
 /* Owns `nagleshim compare`: it runs a program without and with the library, and tests whether the
  * difference is significant. Both kinds of runs are watched from outside, so that watching makes no
  * difference. */
+#include "base/scope.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
@@ -223,10 +224,8 @@ static bool write_json(struct comparison *comparison, int status)
     cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
     add_arm(object, "without", &comparison->arms[WITHOUT]);
     add_arm(object, "with", &comparison->arms[WITH]);
-    char *text = ns_output_take(status);
-    bool ok = ns_outfile_write(&comparison->output, text);
-    free(text);
-    return ok;
+    NS_AUTO_FREE char *text = ns_output_take(status);
+    return ns_outfile_write(&comparison->output, text);
 }
 
 static int compare(struct comparison *comparison)

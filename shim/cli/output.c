@@ -5,6 +5,7 @@
  * means. */
 #include "cli/output.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "process/sanitize.h"
 
@@ -75,10 +76,9 @@ static char *clean(const char *text)
 
 void ns_output_text(cJSON *into, const char *name, const char *text)
 {
-    char *copy = into && text ? clean(text) : NULL;
+    NS_AUTO_FREE char *copy = into && text ? clean(text) : NULL;
     if (into)
         cJSON_AddItemToObject(into, name, copy ? cJSON_CreateString(copy) : cJSON_CreateNull());
-    free(copy);
 }
 
 void ns_output_number(cJSON *into, const char *name, double number)
@@ -109,10 +109,9 @@ cJSON *ns_output_entry(const char *list)
 
 void ns_output_add_text(cJSON *list, const char *text)
 {
-    char *copy = clean(text);
+    NS_AUTO_FREE char *copy = clean(text);
     if (copy)
         cJSON_AddItemToArray(list, cJSON_CreateString(copy));
-    free(copy);
 }
 
 void ns_output_list(const char *list, const char *text)
@@ -177,11 +176,8 @@ int ns_output_end(int status)
 {
     if (!object)
         return status;
-    char *text = ns_output_take(status);
+    NS_AUTO_FREE char *text = ns_output_take(status);
     if (is_printed && text)
         puts(text);
-    else if (is_printed)
-        status = NS_EXIT_ERROR;
-    free(text);
-    return status;
+    return is_printed && !text ? NS_EXIT_ERROR : status;
 }

@@ -3,6 +3,7 @@
  * reports and chooses the exit status. Standard output belongs to the program. */
 #include "cli/diagnose/diagnose.h"
 
+#include "base/scope.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/report.h"
@@ -85,9 +86,8 @@ static bool write_policy(struct ns_outfile *file, struct ns_report *report)
         ns_outfile_drop(file);
         return true;
     }
-    char *text = ns_diagnosis_policy(report->diagnosis, true);
+    NS_AUTO_FREE char *text = ns_diagnosis_policy(report->diagnosis, true);
     bool ok = ns_outfile_write(file, text);
-    free(text);
     report->policy_file = ok ? file->name : NULL;
     return ok;
 }
@@ -101,14 +101,12 @@ static bool write_json(struct ns_diagnose_options *options, const struct ns_repo
     if (!ns_output_object())
         return true;
     ns_report_fill_json(ns_output_object(), report);
-    char *json = ns_output_take(status), *html = page->name && json ? ns_report_page(json) : NULL;
+    NS_AUTO_FREE char *json = ns_output_take(status);
+    NS_AUTO_FREE char *html = page->name && json ? ns_report_page(json) : NULL;
     bool ok = ns_outfile_write(page, html);
     if (page->name && ok && !ns_outfile_is_stdout(page))
         fprintf(stderr, "page: %s\n", page->name);
-    ok = ns_outfile_write(&options->json, json) && ok;
-    free(html);
-    free(json);
-    return ok;
+    return ns_outfile_write(&options->json, json) && ok;
 }
 
 /* Write all reports. Returns the exit status. */

@@ -4,6 +4,7 @@
  * memory some are missing. */
 #include "cli/diagnose/report.h"
 
+#include "base/scope.h"
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 
@@ -73,9 +74,8 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
-        char *command = ns_report_command(report, row, i);
+        NS_AUTO_FREE char *command = ns_report_command(report, row, i);
         ns_output_text(entry, "command", command);
-        free(command);
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);

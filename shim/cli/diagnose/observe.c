@@ -3,6 +3,7 @@
  * and the private directory for its records. The directory must not outlive the command. */
 #include "cli/diagnose/diagnose.h"
 
+#include "base/scope.h"
 #include "cli/program/environment.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
@@ -29,13 +30,11 @@ static bool is_memory(const char *directory)
 /* Remove the records in a directory and nothing else. */
 static void empty(int fd)
 {
-    DIR *directory = fdopendir(dup(fd));
+    NS_AUTO_CLOSEDIR DIR *directory = fdopendir(dup(fd));
     struct dirent *entry;
     while (directory && (entry = readdir(directory)))
         if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
             unlinkat(fd, entry->d_name, 0);
-    if (directory)
-        closedir(directory);
 }
 
 static bool make_directory(struct ns_observation *observation)

@@ -5,6 +5,7 @@
 #include "cli/diagnose/rows.h"
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
@@ -374,10 +375,9 @@ static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char 
 {
     struct record record = {0};
     /* Opening a pipe must not block. */
-    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    NS_AUTO_CLOSE int fd =
+        openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     bool good = fd >= 0 && read_record(fd, &record);
-    if (fd >= 0)
-        close(fd);
     if (good && record.n_slots > 0)
         take_record(diagnosis, &record);
     free(record.slots);

@@ -8,6 +8,7 @@
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "policy/find.h"
 
 #include <errno.h>
@@ -59,15 +60,12 @@ static void judge_age(struct ns_examination *examination)
     struct stat st;
     if (status->origin != NS_POLICY_NAMED && status->origin != NS_POLICY_IN_DIRECTORY)
         return;
-    int fd = ns_proc_find_file(&examination->proc, examination->policy);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && ns_proc_changed(&st) > (double)status->looked / 1e9)
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(&examination->proc, examination->policy);
+    if (fd >= 0 && fstat(fd, &st) == 0 && ns_proc_changed(&st) > (double)status->looked / 1e9)
         ADD(STALE,
             "%s was changed after the process had read it: restart the process to use the new "
             "version",
             examination->policy);
-    close(fd);
 }
 
 static void read_policy(struct ns_examination *examination)
@@ -181,7 +179,7 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
             entry, where);
         return;
     }
-    int fd = ns_proc_find_file(proc, entry);
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(proc, entry);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd < 0)
         ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
@@ -195,21 +193,18 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
             "%s names %s, and its loader did not load it; the loader says why on stderr when the "
             "program starts",
             source, entry);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* Is the process's own ld.so.preload the reason? */
 static bool judge_preload_file(struct ns_examination *examination)
 {
     const char *libc = ns_reach_libc(examination->elf.interpreter);
-    int fd = ns_proc_find_file(&examination->proc, NS_PRELOAD_FILE);
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(&examination->proc, NS_PRELOAD_FILE);
     char link[32], entry[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    bool is_named = fd >= 0 && ns_preload_find_in_file(link, entry);
-    if (!is_named)
-        ;
-    else if (libc && strcmp(libc, "musl") == 0)
+    if (fd < 0 || !ns_preload_find_in_file(link, entry))
+        return false;
+    if (libc && strcmp(libc, "musl") == 0)
         ADD(MUSL,
             NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
             ns_sanitize(entry));
@@ -219,9 +214,7 @@ static bool judge_preload_file(struct ns_examination *examination)
             ns_sanitize(entry));
     else
         judge_entry(examination, ns_sanitize(entry), NS_PRELOAD_FILE);
-    if (fd >= 0)
-        close(fd);
-    return is_named;
+    return true;
 }
 
 /* Finds out why the library is not in its memory: adds at least one reason. */
@@ -229,7 +222,8 @@ static void judge_absent(struct ns_examination *examination)
 {
     const struct ns_proc *proc = &examination->proc;
     bool is_lost;
-    char *list = ns_proc_preload(proc, &is_lost), entry[PATH_MAX];
+    NS_AUTO_FREE char *list = ns_proc_preload(proc, &is_lost);
+    char entry[PATH_MAX];
     if (judge_program(examination)) {
         ;
     } else if (examination->loaded.shim == NS_SHIM_OBSERVES) {
@@ -252,7 +246,6 @@ static void judge_absent(struct ns_examination *examination)
     } else {
         ADD(UNSET, "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
     }
-    free(list);
 }
 
 static void judge(struct ns_examination *examination)

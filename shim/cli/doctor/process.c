@@ -2,6 +2,7 @@
 /* Owns what `nagleshim doctor --pid` and `--all` print about processes; examine.c judges them. */
 #include "cli/doctor/doctor.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/doctor/examine.h"
 #include "cli/output.h"
@@ -40,14 +41,14 @@ static void print_library(const struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     bool is_lost;
-    char *list = ns_proc_preload(&examination->proc, &is_lost), entry[PATH_MAX];
+    NS_AUTO_FREE char *list = ns_proc_preload(&examination->proc, &is_lost);
+    char entry[PATH_MAX];
     FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
          loaded->library);
     if (!list || !ns_preload_find(list, entry))
         FACT("LD_PRELOAD", "%s",
              is_lost ? "not known, as the process has overwritten its environment"
                      : "did not name it when the process was started (/etc/ld.so.preload may)");
-    free(list);
 }
 
 static const char *text_of(const cJSON *object, const char *name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
  * Device Interface, with the paths of this machine. Writes no file. */
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/program/preload.h"
 #include "cli/verbs.h"
@@ -71,12 +72,9 @@ static bool print(const char *library, const char *preload_file)
             preload_file);
     else
         cJSON_DeleteItemFromArray(devices, 2);
-    char *text = cJSON_Print(all);
+    NS_AUTO_FREE char *text = cJSON_Print(all);
     cJSON_Delete(all);
-    if (text)
-        puts(text);
-    free(text);
-    return text != NULL;
+    return text && puts(text) >= 0;
 }
 
 int ns_cdi_main(int argc, char **argv)

@@ -5,6 +5,7 @@
  * the file names. */
 #include "cli/host/host.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
@@ -135,26 +136,20 @@ static void name_copy(const char *library, char copy[PATH_MAX])
 /* Makes or renews the copy. False, and errno, if that fails. */
 static bool write_copy(const char *library, const char *copy)
 {
-    int fd = open(library, O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = open(library, O_RDONLY | O_CLOEXEC);
     struct stat st;
-    char *data = NULL;
-    bool made = false;
-    errno = EIO;
-    if (fd >= 0 && fstat(fd, &st) == 0 && (data = malloc((size_t)st.st_size)))
-        made = pread(fd, data, (size_t)st.st_size, 0) == st.st_size &&
-               ns_file_replace(copy, data, (size_t)st.st_size);
-    int error = errno;
-    free(data);
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    return made;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return false;
+    NS_AUTO_FREE char *data = malloc((size_t)st.st_size);
+    errno = data ? EIO : ENOMEM;
+    return data && pread(fd, data, (size_t)st.st_size, 0) == st.st_size &&
+           ns_file_replace(copy, data, (size_t)st.st_size);
 }
 
 /* Removes the copies that the file does not name. */
 static void sweep_copies(void)
 {
-    char *text = ns_file_read(NS_PRELOAD_FILE);
+    NS_AUTO_FREE char *text = ns_file_read(NS_PRELOAD_FILE);
     glob_t found;
     if ((text || errno == ENOENT) && glob(COPIES "*/" NS_LIBRARY_NAME, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
@@ -163,7 +158,6 @@ static void sweep_copies(void)
         globfree(&found);
         rmdir(COPIES);
     }
-    free(text);
 }
 
 /* Removes the entries that are meant, each with the separator after it. A copy of host->only is
@@ -244,7 +238,7 @@ int ns_host_preload_enable(const struct ns_host *host)
     if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||
         (name == copy && !make_copy(host->library, copy)))
         return NS_EXIT_ERROR;
-    char *rest = ns_file_read(NS_PRELOAD_FILE);
+    NS_AUTO_FREE char *rest = ns_file_read(NS_PRELOAD_FILE);
     if (rest)
         remove_entries(host, rest);
     /* First: a library before it could hide calls from it. */
@@ -257,7 +251,6 @@ int ns_host_preload_enable(const struct ns_host *host)
     else if (status == NS_EXIT_YES)
         ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", name);
     sweep_copies();
-    free(rest);
     ns_change_free(&change);
     return status;
 }

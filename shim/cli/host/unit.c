@@ -4,6 +4,7 @@
  * work: it asks systemctl. */
 #include "cli/host/host.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
@@ -101,10 +102,9 @@ static void take_environment_files(struct unit *unit, char *value)
     if (glob(value, 0, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        char *text = ns_file_read(found.gl_pathv[i]);
+        NS_AUTO_FREE char *text = ns_file_read(found.gl_pathv[i]);
         if (text && mentions(text, VARIABLE, true))
             snprintf(unit->file, sizeof unit->file, "%s", found.gl_pathv[i]);
-        free(text);
     }
     globfree(&found);
 }
@@ -132,7 +132,8 @@ static void take_property(struct unit *unit, const char *name, char *value)
  * reason is printed, if systemctl fails. */
 static bool ask(const char *name, struct unit *unit)
 {
-    char command[NAME_MAX + 256], *line = NULL;
+    char command[NAME_MAX + 256];
+    NS_AUTO_FREE char *line = NULL;
     size_t size = 0;
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
@@ -149,7 +150,6 @@ static bool ask(const char *name, struct unit *unit)
         sign[1 + strcspn(sign + 1, "\n")] = '\0';
         take_property(unit, line, sign + 1);
     }
-    free(line);
     if (stream && pclose(stream) == 0)
         return true;
     SAY("'%s' failed", command);
@@ -185,7 +185,8 @@ static bool search(const char *name, struct unit *unit)
     if (found.gl_pathc == 0)
         SAY("warning: %s: the image has no such unit", name);
     for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
-        char *text = strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
+        NS_AUTO_FREE char *text =
+            strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
         is_clear = !text || !mentions(text, "LD_PRELOAD", false);
         if (!is_clear)
             SAY("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
@@ -196,7 +197,6 @@ static bool search(const char *name, struct unit *unit)
             SAY("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
                 "nagleshim(1) lists the calls that it must allow",
                 name, found.gl_pathv[i]);
-        free(text);
     }
     globfree(&found);
     return is_clear;
@@ -204,21 +204,18 @@ static bool search(const char *name, struct unit *unit)
 
 static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
 {
-    char *list = ns_preload_join(unit->preload, host->library), *text = NULL;
-    size_t size;
-    FILE *stream = list ? open_memstream(&text, &size) : NULL;
-    if (stream) {
-        fprintf(stream,
-                MARK " 'nagleshim host disable --unit %s' removes it.\n"
-                     "[Service]\n"
-                     "Environment=\"" VARIABLE "%s\"\n",
-                name, list);
-        if (unit->hides_files) /* "-": a missing file is skipped */
-            fprintf(stream, "BindReadOnlyPaths=-%s -%s\n", host->library, NS_POLICY_DIR_DEFAULT);
-        fclose(stream);
-    }
-    free(list);
-    return text;
+    NS_AUTO_FREE char *list = ns_preload_join(unit->preload, host->library);
+    char *text, mounts[PATH_MAX + 80] = "";
+    if (unit->hides_files) /* "-": a missing file is skipped */
+        snprintf(mounts, sizeof mounts, "BindReadOnlyPaths=-%s -%s\n", host->library,
+                 NS_POLICY_DIR_DEFAULT);
+    if (list && asprintf(&text,
+                         MARK " 'nagleshim host disable --unit %s' removes it.\n"
+                              "[Service]\n"
+                              "Environment=\"" VARIABLE "%s\"\n%s",
+                         name, list, mounts) >= 0)
+        return text;
+    return NULL;
 }
 
 /* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
@@ -332,7 +329,7 @@ int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
 
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
 {
-    char *text = ns_file_read(path);
+    NS_AUTO_FREE char *text = ns_file_read(path);
     bool is_ours = text && strncmp(text, MARK, strlen(MARK)) == 0;
     char *list = is_ours ? strstr(text, VARIABLE) : NULL;
     unit_of(path, dropin->unit);
@@ -341,7 +338,6 @@ bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
         list[strcspn(list, "\"\n")] = '\0';
         ns_preload_find(list + strlen(VARIABLE), dropin->library);
     }
-    free(text);
     return is_ours;
 }
 

@@ -3,6 +3,7 @@
  * */
 #include "cli/program/preload.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "process/elf.h"
 
@@ -149,28 +150,23 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
 
 char *ns_file_read(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    char *text = NULL;
+    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat st;
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST)
-        text = calloc(1, (size_t)st.st_size + 1);
-    if (text && pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
-        free(text);
-        text = NULL;
-    }
-    close(fd);
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST;
+    char *text = good ? calloc(1, (size_t)st.st_size + 1) : NULL;
+    if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size)
+        return text;
+    free(text);
     errno = EINVAL;
-    return text;
+    return NULL;
 }
 
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
 {
-    char *text = ns_file_read(path);
-    bool found = text && ns_preload_find(text, entry);
-    free(text);
-    return found;
+    NS_AUTO_FREE char *text = ns_file_read(path);
+    return text && ns_preload_find(text, entry);
 }
 
 bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX])
@@ -185,15 +181,12 @@ bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX])
 char *ns_preload_variable(const char *library, const char *program)
 {
     const char *own = getenv("LD_PRELOAD");
-    char name[NAME_MAX + 1] = "", *old, *variable = NULL;
+    char name[NAME_MAX + 1] = "", *old, *variable;
     if (!ns_elf_path_needs(program, is_sanitizer, name, sizeof name))
         name[0] = '\0';
     if (asprintf(&old, "%s:%s", name, own ? own : "") < 0)
         return NULL;
-    char *list = ns_preload_join(old, library);
-    if (list && asprintf(&variable, "LD_PRELOAD=%s", list) < 0)
-        variable = NULL;
+    NS_AUTO_FREE char *list = ns_preload_join(old, library);
     free(old);
-    free(list);
-    return variable;
+    return list && asprintf(&variable, "LD_PRELOAD=%s", list) >= 0 ? variable : NULL;
 }

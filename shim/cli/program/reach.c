@@ -4,6 +4,7 @@
 #include "cli/program/reach.h"
 
 #include "base/path.h"
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -103,12 +104,9 @@ static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
     if (!mapping->has_file || mapping->offset != 0 || strncmp(name, "libresolv", 9) == 0 ||
         strncmp(name, "libnagleshim", 12) == 0)
         return true;
-    int fd = ns_proc_find_file(context, mapping->path);
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(context, mapping->path);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    bool found = fd < 0 || ns_elf_path_makes_sockets(link);
-    if (fd >= 0)
-        close(fd);
-    return !found;
+    return fd >= 0 && !ns_elf_path_makes_sockets(link);
 }
 
 const char *ns_reach_running(const struct ns_proc *proc)
@@ -166,27 +164,23 @@ static bool judge_file(struct ns_reach *reach)
     reach->verdict = NS_REACH_UNKNOWN;
     if (stat(reach->file, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
-    int fd = open(reach->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        /* Set-user-ID programs are often executable but not readable. It is not a script, which
-         * must be readable to run. */
-        enum ns_reach_verdict rights = judge_rights(reach->file);
-
-        reach->verdict = rights == NS_REACH_YES ? NS_REACH_UNKNOWN : rights;
-        return false;
-    }
-    bool is_elf = ns_elf_inspect(fd, &elf) == 0;
-    if (is_elf) {
-        memcpy(reach->loader, elf.interpreter, sizeof reach->loader);
-        reach->narrow = elf.narrow;
-        reach->verdict = judge_rights(reach->file);
-        if (reach->verdict == NS_REACH_YES)
-            reach->verdict = ns_reach_judge_elf(reach->file, &elf);
-    } else {
+    enum ns_reach_verdict rights = judge_rights(reach->file);
+    NS_AUTO_CLOSE int fd = open(reach->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && ns_elf_inspect(fd, &elf) != 0) {
         follow_script(fd, reach);
+        return reach->file[0] != '\0';
     }
-    close(fd);
-    return !is_elf && reach->file[0] != '\0';
+    /* Set-user-ID programs are often executable but not readable. It is not a script, which must be
+     * readable to run. */
+    if (rights != NS_REACH_YES)
+        reach->verdict = rights;
+    if (fd < 0)
+        return false;
+    memcpy(reach->loader, elf.interpreter, sizeof reach->loader);
+    reach->narrow = elf.narrow;
+    if (rights == NS_REACH_YES)
+        reach->verdict = ns_reach_judge_elf(reach->file, &elf);
+    return false;
 }
 
 void ns_reach_inspect(const char *word, struct ns_reach *reach)

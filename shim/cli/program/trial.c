@@ -5,6 +5,7 @@
 #include "cli/program/trial.h"
 
 #include "base/path.h"
+#include "base/scope.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +39,8 @@ static void become(char *const *words, const char *library, bool is_clean, int o
  * environment. The beginning of what it writes goes to output. Returns its wait status, or -1. */
 static int run(char *const *words, const char *library, bool is_clean, char output[OUTPUT_MOST])
 {
-    int fd = memfd_create("nagleshim trial", MFD_CLOEXEC), status = -1;
+    NS_AUTO_CLOSE int fd = memfd_create("nagleshim trial", MFD_CLOEXEC);
+    int status = -1;
     pid_t child = fd < 0 ? -1 : fork();
     if (child == 0) {
         become(words, library, is_clean, fd);
@@ -48,8 +50,6 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
         ;
     ssize_t n = fd < 0 ? 0 : pread(fd, output, OUTPUT_MOST - 1, 0);
     output[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
     return status;
 }
 

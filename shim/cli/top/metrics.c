@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/host/host.h"
 #include "base/clock.h"
+#include "base/scope.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -139,19 +140,18 @@ static void print(FILE *out, const struct ns_watch_tally *tally)
 
 int ns_metrics_write(const struct ns_top *top, const char *file)
 {
-    char *text = NULL;
+    NS_AUTO_FREE char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     count_processes(top);
     if (out)
         print(out, &top->tally);
     errno = ENOMEM;
-    bool good = out && fclose(out) == 0 &&
-                (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
-                                        : ns_file_replace(file, text, length));
+    if (out && fclose(out) == 0 &&
+        (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
+                                : ns_file_replace(file, text, length)))
+        return NS_EXIT_YES;
     int error = errno;
-    free(text);
-    if (!good)
-        ns_say("top", "cannot write '%s': %s", file, strerror(error));
-    return good ? NS_EXIT_YES : error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    ns_say("top", "cannot write '%s': %s", file, strerror(error));
+    return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
