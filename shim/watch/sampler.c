@@ -18,12 +18,14 @@ enum {
     SEARCH_MOST = 8192, /* connections that are considered for the next turn */
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler)
+void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context)
 {
     *sampler = (struct ns_sampler){
         .room = ROOM_LEAST,
         .idle = true,
         .interval = INTERVAL_MS * MS,
+        .held = held,
+        .context = context,
     };
 }
 
@@ -39,7 +41,7 @@ bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now)
                                    connection->watched.active_at + (uint64_t)BUSY_MS * MS > now);
 }
 
-static void take_look(const struct ns_sampler_call *call, struct ns_connection *connection,
+static void take_look(struct ns_sampler *sampler, struct ns_connection *connection,
                       const struct ns_look *seen)
 {
     struct ns_hold hold;
@@ -55,12 +57,11 @@ static void take_look(const struct ns_sampler_call *call, struct ns_connection *
     connection->received = seen->received;
     connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
     connection->looks++;
-    call->tally->looks++;
+    sampler->tally.looks++;
     if (!ns_judge_look(&connection->watched.judge, seen, &hold))
         return;
     connection->was_held = true;
-    if (call->held)
-        call->held(call->context, &connection->watched, &hold);
+    sampler->held(sampler->context, &connection->watched, &hold);
 }
 
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection)
@@ -88,10 +89,10 @@ static void bring(struct ns_sampler *sampler, struct ns_connection *connection, 
     connection->is_sampled = true;
 }
 
-void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *call,
-                     struct ns_connection *connection, const struct ns_look *seen)
+void ns_sampler_take(struct ns_sampler *sampler, struct ns_connection *connection,
+                     const struct ns_look *seen)
 {
-    take_look(call, connection, seen);
+    take_look(sampler, connection, seen);
     if (ns_sampler_is_busy(connection, seen->at))
         bring(sampler, connection, seen->at);
 }
@@ -118,7 +119,7 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
 
 struct asking {
     struct ns_connection **connections;
-    const struct ns_sampler_call *call;
+    struct ns_sampler *sampler;
     struct ns_connection **gone;
     size_t *n_gone;
 };
@@ -131,7 +132,7 @@ static void take_answer(void *context, size_t position, const struct ns_diag_soc
     if (!seen || seen->inode != connection->watched.inode)
         asking->gone[(*asking->n_gone)++] = connection;
     else if (ns_diag_look(seen, &look))
-        take_look(asking->call, connection, &look);
+        take_look(asking->sampler, connection, &look);
 }
 
 /* Move those in the namespace of the first one from due to chosen, as many as a request takes. */
@@ -148,7 +149,7 @@ static size_t choose(struct ns_connection **due, size_t *n_due, struct ns_connec
     return n;
 }
 
-static int ask(const struct ns_sampler_call *call, struct ns_connection **due, size_t n_due,
+static int ask(struct ns_sampler *sampler, struct ns_connection **due, size_t n_due,
                struct ns_connection **gone, size_t *n_gone)
 {
     struct ns_connection *chosen[NS_DIAG_AT_ONCE];
@@ -156,7 +157,7 @@ static int ask(const struct ns_sampler_call *call, struct ns_connection **due, s
     int error = 0;
     while (n_due > 0 && !error) {
         size_t n = choose(due, &n_due, chosen);
-        struct asking asking = {chosen, call, gone, n_gone};
+        struct asking asking = {chosen, sampler, gone, n_gone};
         for (size_t i = 0; i < n; i++)
             keys[i] = &chosen[i]->key;
         error = ns_diag_ask(chosen[0]->netns->fd, keys, n, take_answer, &asking);
@@ -178,8 +179,7 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
                                              : (size_t)room;
 }
 
-int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *call,
-                    struct ns_table *table, uint64_t now,
+int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now,
                     struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone)
 {
     struct ns_connection *due[NS_SAMPLER_MOST];
@@ -201,13 +201,13 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *ca
             ns_sampler_is_busy(sampler->connections[i], now))
             due[n_due++] = sampler->connections[i];
     if (sampler->last && was_busy && now - sampler->last > (uint64_t)LATE_MS * MS)
-        call->tally->missed++;
+        sampler->tally.missed++;
     sampler->last = now;
     if (n_due == 0)
         return 0;
-    call->tally->rounds++;
+    sampler->tally.rounds++;
     begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    error = ask(call, due, n_due, gone, n_gone);
+    error = ask(sampler, due, n_due, gone, n_gone);
     make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n_due);
     return error;
 }

@@ -16,20 +16,16 @@ struct ns_sampler {
     uint64_t interval, turn_ends, last, rounds;
     uint64_t cost; /* of a sample, ns */
     bool idle;     /* no sampled connection has traffic */
-};
-
-/* The arguments of ns_watch_look. */
-struct ns_sampler_call {
-    struct ns_watch_tally *tally;
-    void (*held)(void *context, struct ns_watched *watched, const struct ns_hold *hold);
+    struct ns_watch_tally tally;
+    ns_watch_held held; /* see ns_watch_open */
     void *context;
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler);
+void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context);
 
 /* Take a sample from a list or an answer. A connection with traffic is then sampled regularly. */
-void ns_sampler_take(struct ns_sampler *sampler, const struct ns_sampler_call *call,
-                     struct ns_connection *connection, const struct ns_look *seen);
+void ns_sampler_take(struct ns_sampler *sampler, struct ns_connection *connection,
+                     const struct ns_look *seen);
 
 /* Does its first sample show recent traffic? */
 bool ns_sampler_was_busy(const struct ns_look *look);
@@ -37,8 +33,7 @@ bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now);
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection);
 
 /* Take the samples that are due. gone: connections that do not exist any more. */
-int ns_sampler_look(struct ns_sampler *sampler, const struct ns_sampler_call *call,
-                    struct ns_table *table, uint64_t now,
+int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now,
                     struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone);
 
 /* When the next sample is due. */

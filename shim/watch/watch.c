@@ -57,7 +57,6 @@ struct ns_watch {
     size_t netns; /* the one being listed */
     unsigned connections, idle, busy;
     bool all;
-    struct ns_watch_tally tally;
 };
 
 static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
@@ -82,7 +81,6 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
 struct listing {
     struct ns_watch *watch;
     struct ns_netns *netns;
-    const struct ns_sampler_call *call;
 };
 
 static void take_listed(void *context, const struct ns_diag_socket *seen)
@@ -121,12 +119,12 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
                                ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
         place->listed = true; /* count it once */
-        watch->tally.forgotten++;
+        watch->sampler.tally.forgotten++;
     }
     watch->idle += !connection && !full;
     if (!connection)
         return;
-    ns_sampler_take(&watch->sampler, listing->call, connection, &look);
+    ns_sampler_take(&watch->sampler, connection, &look);
     watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->at);
     connection->list = watch->list;
     connection->wants_peer |= connection->looks == 1 && !other && !watch->all;
@@ -141,11 +139,11 @@ static void take_peer(void *context, size_t position, const struct ns_diag_socke
 
 /* A list takes very much longer than these questions, so that lists are rare. They are still needed
  * for a peer that is not accepted yet, or in another namespace. */
-static void ask_for_peers(struct ns_watch *watch, const struct ns_sampler_call *call)
+static void ask_for_peers(struct ns_watch *watch)
 {
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
-        struct listing listing = {watch, connection->netns, call};
+        struct listing listing = {watch, connection->netns};
         struct ns_diag_key key = ns_diag_other_end(&connection->key), *keys = &key;
         if (!connection->wants_peer)
             continue;
@@ -158,7 +156,7 @@ static void ask_for_peers(struct ns_watch *watch, const struct ns_sampler_call *
 /* A connection with fewer than two samples was not really watched. */
 static void end(struct ns_watch *watch, struct ns_connection *connection)
 {
-    watch->tally.forgotten += connection->looks < 2;
+    watch->sampler.tally.forgotten += connection->looks < 2;
     ns_sampler_leave(&watch->sampler, connection);
     ns_table_end(&watch->table, connection);
 }
@@ -196,6 +194,7 @@ static void drop_netns(struct ns_watch *watch)
 
 static void end_list(struct ns_watch *watch)
 {
+    struct ns_watch_tally *tally = &watch->sampler.tally;
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
     for (size_t i = 0; i < watch->table.n_live;) {
         struct ns_connection *connection = watch->table.live[i];
@@ -211,10 +210,10 @@ static void end_list(struct ns_watch *watch)
     }
     drop_netns(watch);
     watch->lists_wanted -= watch->lists_wanted > 0;
-    watch->tally.connections = watch->connections;
-    watch->tally.idle = watch->idle;
-    watch->tally.busy = watch->busy;
-    watch->tally.rounds++;
+    tally->connections = watch->connections;
+    tally->idle = watch->idle;
+    tally->busy = watch->busy;
+    tally->rounds++;
 }
 
 /* Begin to list the next namespace: 1; 0: there is none. */
@@ -233,7 +232,7 @@ static int list_netns(struct ns_watch *watch)
 }
 
 /* 1: there is more; 0: the list is complete. */
-static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call, uint64_t until)
+static int step_list(struct ns_watch *watch, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     int more = 1;
@@ -244,7 +243,7 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
         more = list_netns(watch);
     }
     while (more > 0) {
-        struct listing listing = {watch, watch->table.owners.namespaces[watch->netns], call};
+        struct listing listing = {watch, watch->table.owners.namespaces[watch->netns]};
         more = ns_diag_list_next(&watch->part, take_listed, &listing);
         if (more == 0) {
             end_netns(watch);
@@ -255,7 +254,7 @@ static int step_list(struct ns_watch *watch, const struct ns_sampler_call *call,
     }
     if (more == 0) {
         end_list(watch);
-        ask_for_peers(watch, call);
+        ask_for_peers(watch);
     }
     stepped(&watch->lists, begin, more > 0);
     /* A list that failed is made again when it is due. */
@@ -269,8 +268,7 @@ static uint64_t everyone_due(const struct ns_watch *watch)
     return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
 
-static int step_descriptors(struct ns_watch *watch, const struct ns_sampler_call *call,
-                            uint64_t until)
+static int step_descriptors(struct ns_watch *watch, uint64_t until)
 {
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     struct ns_owners *owners = &watch->table.owners;
@@ -287,7 +285,7 @@ static int step_descriptors(struct ns_watch *watch, const struct ns_sampler_call
     if (more == 0 && (owners->fresh > 0 || pace == &watch->everyone))
         watch->lists_wanted = LIST_TRIES;
     if (more == 0)
-        ask_for_peers(watch, call);
+        ask_for_peers(watch);
     stepped(pace, begin, more > 0);
     return more;
 }
@@ -306,12 +304,12 @@ static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->all && watch->tally.connections <= watch->sampler.room)
+    if (!watch->all && watch->sampler.tally.connections <= watch->sampler.room)
         return due(&watch->lists, LIST_RARE_MS, SHARE);
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
-int ns_watch_open(pid_t pid, struct ns_watch **out)
+int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch **out)
 {
     struct ns_watch *watch = calloc(1, sizeof *watch);
     struct timespec tick;
@@ -319,17 +317,16 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     bool all = pid == 0;
     if (!watch)
         return -ENOMEM;
-    struct ns_sampler_call call = {&watch->tally, NULL, NULL};
     ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->all = watch->table.owners.all = all;
     watch->table.owners.children = true;
-    ns_sampler_begin(&watch->sampler);
+    ns_sampler_begin(&watch->sampler, held, context);
     if (!all)
         error = ns_owners_add(&watch->table.owners, pid);
     if (!error)
-        error = step_descriptors(watch, &call, UINT64_MAX);
+        error = step_descriptors(watch, UINT64_MAX);
     if (!error && !all && watch->table.owners.n_processes == 0)
         error = -ESRCH;
     /* Its children, which are behind it, may belong to another user. */
@@ -337,7 +334,7 @@ int ns_watch_open(pid_t pid, struct ns_watch **out)
     if (!error && !all && (first->pid != pid || first->denied))
         error = -EACCES;
     if (!error)
-        error = step_list(watch, &call, UINT64_MAX);
+        error = step_list(watch, UINT64_MAX);
     /* A list walks the kernel's whole table, which may take 20 ms. The list that finds the first
      * connection of a new program must not wait because of that. */
     watch->lists.cost = 0;
@@ -354,49 +351,41 @@ void ns_watch_close(struct ns_watch *watch)
     free(watch);
 }
 
-int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
-                  void (*held)(void *context, struct ns_watched *watched,
-                               const struct ns_hold *hold),
-                  void *context)
+int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next)
 {
     uint64_t busy = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    struct ns_sampler_call call = {&watch->tally, held, context};
     struct ns_connection *gone[NS_SAMPLER_MOST];
     size_t n_gone = 0;
-    int error;
-    error = ns_sampler_look(&watch->sampler, &call, &watch->table, now, gone, &n_gone);
+    int error = ns_sampler_look(&watch->sampler, &watch->table, now, gone, &n_gone);
     for (size_t i = 0; i < n_gone; i++)
         end(watch, gone[i]);
     if (error >= 0 && now >= descriptors_due(watch))
-        error = step_descriptors(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+        error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     if (error >= 0 && now >= lists_due(watch))
-        error = step_list(watch, &call, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
+        error = step_list(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     *next = ns_sampler_due(&watch->sampler);
     if (descriptors_due(watch) < *next)
         *next = descriptors_due(watch);
     if (lists_due(watch) < *next)
         *next = lists_due(watch);
-    watch->tally.busy_ns += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - busy;
+    watch->sampler.tally.busy_ns += ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - busy;
     return error < 0 ? error : 0;
 }
 
-void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
+void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context)
 {
     for (size_t i = 0; i < watch->table.n_live; i++)
-        if (!visit(context, &watch->table.live[i]->watched))
-            return;
+        visit(context, &watch->table.live[i]->watched);
     for (size_t i = 0; i < watch->table.n_ended; i++)
-        if (!visit(context, &watch->table.ended[i]->watched))
-            return;
+        visit(context, &watch->table.ended[i]->watched);
 }
 
-void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
+void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
                            void *context)
 {
     for (size_t i = 0; i < watch->table.owners.n_processes; i++)
-        if (!visit(context, watch->table.owners.processes[i].pid))
-            return;
+        visit(context, watch->table.owners.processes[i].pid);
 }
 
 void ns_watch_forget_ended(struct ns_watch *watch)
@@ -406,7 +395,7 @@ void ns_watch_forget_ended(struct ns_watch *watch)
 
 void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
 {
-    *tally = watch->tally;
+    *tally = watch->sampler.tally;
     tally->denied = watch->table.owners.denied;
     tally->sampled = (unsigned)watch->sampler.n;
 }

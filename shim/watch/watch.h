@@ -15,24 +15,20 @@ struct ns_watch;
  * are on this host; pid 0: every process that the caller may examine.
  * -EPERM or -EACCES: pid may not be examined; -ESRCH: it does not exist; -EPROTONOSUPPORT: the
  * kernel has no INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a
- * program must be forked before. */
-int ns_watch_open(pid_t pid, struct ns_watch **watch);
+ * program must be forked before. Calls held while samples are taken. */
+int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 
-/* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due.
- * Calls held (or NULL) for each hold that has ended. */
-int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next,
-                  void (*held)(void *context, struct ns_watched *watched,
-                               const struct ns_hold *hold),
-                  void *context);
+/* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due. */
+int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next);
 
-/* Call visit for each connection, including ended ones, until it returns false. Of more than some
- * thousands, idle ones that were never held are not kept. */
-void ns_watch_each(struct ns_watch *watch, bool (*visit)(void *context, struct ns_watched *watched),
+/* Call visit for each connection, including ended ones. Of more than some thousands, idle ones that
+ * were never held are not kept. */
+void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
-/* Call visit for pid, which may have ended, and its children, until it returns false. */
-void ns_watch_each_process(const struct ns_watch *watch, bool (*visit)(void *context, pid_t pid),
+/* Call visit for pid, which may have ended, and its children. */
+void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
                            void *context);
 
 void ns_watch_forget_ended(struct ns_watch *watch);

@@ -24,6 +24,10 @@ struct ns_watched {
     uint64_t counted; /* for the caller; 0 at first */
 };
 
+/* Called for each hold that has ended. */
+typedef void (*ns_watch_held)(void *context, struct ns_watched *watched,
+                              const struct ns_hold *hold);
+
 struct ns_watch_tally {
     uint64_t looks;       /* samples of connections */
     uint64_t rounds;      /* requests to the kernel */

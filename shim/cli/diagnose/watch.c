@@ -160,23 +160,22 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
         session->diagnosis->holds_untold++;
 }
 
-static bool harvest(void *context, struct ns_watched *watched)
+static void harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
     struct ns_row connection;
     process_of(session, watched);
     if (!watched->ended && !session->final)
-        return true;
+        return;
     connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &connection.verdict);
     if (!watched->ended && !watched->traffic &&
         (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
         session->diagnosis->idle++;
-        return true;
+        return;
     }
     if (connection.process)
         ns_diagnosis_add(session->diagnosis, &connection);
-    return true;
 }
 
 static void take_queued(struct ns_diagnosis *diagnosis)
@@ -231,7 +230,7 @@ static void watch(struct session *session)
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
         over = is_over(session) || (session->deadline && now >= session->deadline);
-        ns_watch_look(session->watch, now, &next, take_hold, session);
+        ns_watch_look(session->watch, now, &next);
         do_due(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
         if (next > now + SECOND / 5)
@@ -243,14 +242,13 @@ static void watch(struct session *session)
     }
 }
 
-static bool count_left(void *context, pid_t pid)
+static void count_left(void *context, pid_t pid)
 {
     struct session *session = context;
     if (pid != session->child->pid && !is_gone(pid)) {
         session->left = pid;
         session->n_left++;
     }
-    return true;
 }
 
 /* The program has ended but may have left processes in the background. */
@@ -319,7 +317,8 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error = ns_watch_open(child ? child->pid : options->pid, &session.watch);
+    int error =
+        ns_watch_open(child ? child->pid : options->pid, take_hold, &session, &session.watch);
     if (error)
         return ns_watch_say_error(options->verb, options->pid, error);
     if (options->seconds > 0)

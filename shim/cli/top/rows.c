@@ -142,12 +142,12 @@ bool ns_top_is_shown(const struct ns_top_row *row)
     return !row->is_peer || row->holds_rate > 0;
 }
 
-static bool count_connection(void *context, struct ns_watched *watched)
+static void count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
     struct ns_top_row *row = row_of(top, watched);
     if (!row)
-        return true;
+        return;
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
     if (top->counts) {
@@ -158,7 +158,6 @@ static bool count_connection(void *context, struct ns_watched *watched)
     }
     take_from_peer(top, watched);
     row->connections += !watched->ended;
-    return true;
 }
 
 /* The row that lost most comes first, and the end that holds before the end that waits. Peers that

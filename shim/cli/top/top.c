@@ -57,7 +57,7 @@ static int sample(struct ns_top *top, uint64_t end, bool screen)
 {
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
     for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
-        int error = ns_watch_look(top->watch, now, &next, ns_top_take_hold, top);
+        int error = ns_watch_look(top->watch, now, &next);
         if (error)
             return error;
         ns_child_wait(next < end ? next : end);
@@ -127,7 +127,7 @@ int ns_top_main(int argc, char **argv)
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error = ns_watch_open(options.pid, &top.watch);
+    int error = ns_watch_open(options.pid, ns_top_take_hold, &top, &top.watch);
     if (error)
         return ns_watch_say_error("top", options.pid, error);
     struct ns_state self;

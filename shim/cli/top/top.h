@@ -59,7 +59,7 @@ struct ns_top {
     uint64_t newest;                     /* start of the newest process that had a row */
 };
 
-/* For ns_watch_look; context is the struct ns_top. */
+/* For ns_watch_open; context is the struct ns_top. */
 void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold);
 
 /* Rows of peers are shown only if they hold bytes; they come after all others. */
