@@ -62,49 +62,47 @@ static bool is_trusted(const char *loader)
 
 static char output[OUTPUT_MOST];
 
-/* "\tlibcurl.so.4 => /lib/libcurl.so.4 (0x00007f...)" */
+/* The next line "\tNAME => PATH (0x00007f...)" of the loader's list; a path alone is a name, too.
+ * *place is NULL at first. */
+static bool next_listed(const char **place, char name[PATH_MAX], char path[PATH_MAX])
+{
+    for (const char *line = *place ? *place : output; *line;) {
+        const char *end = strchrnul(line, '\n'), *first = line + strspn(line, " \t");
+        const char *arrow = memmem(first, (size_t)(end - first), " => ", 4);
+        const char *last = memmem(first, (size_t)(end - first), " (0x", 4);
+        *place = line = *end ? end + 1 : end;
+        if (!last)
+            continue;
+        snprintf(name, PATH_MAX, "%.*s", (int)((arrow ? arrow : last) - first), first);
+        first = arrow ? arrow + 4 : first;
+        snprintf(path, PATH_MAX, "%.*s", (int)(last - first), first);
+        return true;
+    }
+    return false;
+}
+
 bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX])
 {
-    const char *line = *place ? *place : output;
-    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        const char *arrow = strstr(line, " => "), *end = arrow ? strstr(arrow, " (0x") : NULL;
-        if (!end || end > line + strcspn(line, "\n") || end - arrow - 4 >= PATH_MAX)
-            continue;
-        snprintf(path, PATH_MAX, "%.*s", (int)(end - arrow - 4), arrow + 4);
-        const char *name = ns_path_base(path);
-        *place = end;
-        if (strcmp(path, library) != 0 && strncmp(name, "libc.so.", 8) != 0 &&
-            strncmp(name, "libpthread.", 11) != 0 && strncmp(name, "libresolv.", 10) != 0)
+    char name[PATH_MAX];
+    while (next_listed(place, name, path)) {
+        const char *base = ns_path_base(path);
+        if (*name != '/' && *path == '/' && strcmp(path, library) != 0 &&
+            strncmp(base, "libc.so.", 8) != 0 && strncmp(base, "libpthread.", 11) != 0 &&
+            strncmp(base, "libresolv.", 10) != 0)
             return true;
     }
     return false;
 }
 
-/* "libnagleshim.so => /lib/libnagleshim.so (0x00007f...)", also of a name with $LIB, or the path
- * alone */
-static bool is_listed(const char *library)
+/* Is wanted in the list, which may be a name with $LIB? Then its path. */
+static bool is_listed(const char *wanted, char path[PATH_MAX])
 {
-    size_t length = strlen(library);
-    for (const char *at = output; (at = strstr(at, library)); at += length) {
-        const char *place = strstr(at, " (0x");
-        if (strncmp(at + length, " (0x", 4) == 0 ||
-            (strncmp(at + length, " => ", 4) == 0 && place && place < strchrnul(at, '\n')))
+    char name[PATH_MAX];
+    const char *place = NULL;
+    while (next_listed(&place, name, path))
+        if (strcmp(name, wanted) == 0)
             return true;
-    }
     return false;
-}
-
-/* Of a line "NAME => PATH (0x00007f...)". */
-static bool path_of(const char *name, char path[PATH_MAX])
-{
-    char start[PATH_MAX + 4];
-    snprintf(start, sizeof start, "%s => ", name);
-    const char *at = strstr(output, start), *end = at ? strstr(at, " (0x") : NULL;
-    if (!end || (size_t)(end - at) < strlen(start))
-        return false;
-    snprintf(path, PATH_MAX, "%.*s", (int)(end - at - (ptrdiff_t)strlen(start)),
-             at + strlen(start));
-    return true;
 }
 
 bool ns_trial_find(const char *loader, const char *library, const char *name, char path[PATH_MAX])
@@ -115,17 +113,18 @@ bool ns_trial_find(const char *loader, const char *library, const char *name, ch
         return false;
     /* The library itself would be the file of its name, so that its libc is listed. */
     run(words, NULL, true, output);
-    if (!path_of("libc.so.6", libc))
+    if (!is_listed("libc.so.6", libc))
         return false;
     words[2] = libc;
     run(words, name, true, output);
-    return path_of(name, path);
+    return is_listed(name, path);
 }
 
 enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
                             bool is_preloaded, char *reason, size_t size)
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
+    char path[PATH_MAX];
     if (*loader == '\0' || !is_trusted(loader)) {
         snprintf(reason, size, "%s%s", loader,
                  *loader ? " belongs to another user than root, and was not run"
@@ -133,7 +132,7 @@ enum ns_trial ns_trial_load(const char *loader, const char *program, const char 
         return NS_TRIAL_UNTRIED;
     }
     int status = run(words, is_preloaded ? NULL : library, false, output);
-    if (is_listed(library))
+    if (is_listed(library, path))
         return NS_TRIAL_LOADED;
     /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored."
      */
