@@ -7,9 +7,9 @@
 #include "cli/program/environment.h"
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
+#include "policy/endpoint.h"
 #include "policy/sockopt.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,29 +26,19 @@ struct options {
     struct ns_socket_facts facts;
 };
 
-/* "10.0.0.1:7001" or "[::1]:7001" */
-static bool parse_address(const char *text, struct ns_address *address)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    char host[INET6_ADDRSTRLEN], port[6], end;
-    bool is_6 = sscanf(text, "[%45[^]]]:%5[0-9]%c", host, port, &end) == 2;
-    if (!is_6 && sscanf(text, "%15[^:]:%5[0-9]%c", host, port, &end) != 2)
-        return false;
-    in.sin_port = in6.sin6_port = htons((uint16_t)atoi(port));
-    if (atoi(port) < 1 || atoi(port) > 65535 ||
-        inet_pton(is_6 ? AF_INET6 : AF_INET, host, is_6 ? (void *)&in6.sin6_addr : &in.sin_addr) !=
-            1)
-        return false;
-    *address = is_6 ? ns_address_from((const struct sockaddr *)&in6, sizeof in6)
-                    : ns_address_from((const struct sockaddr *)&in, sizeof in);
-    return true;
-}
-
+/* "10.0.0.1:7001" or "[::1]:7001": an endpoint of a policy with a single address and port. */
 static bool take_address(const char *option, const char *text, struct ns_address *address)
 {
-    if (!text || parse_address(text, address))
+    enum { ALL_BITS = 128 };
+    struct ns_endpoint end;
+    char problem[256];
+    if (!text)
         return true;
+    if (ns_endpoint_parse(text, &end, problem, sizeof problem) == 0 && end.prefix == ALL_BITS &&
+        end.port_low == end.port_high) {
+        *address = (struct ns_address){.known = true, .addr = end.addr, .port = end.port_low};
+        return true;
+    }
     SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
         "names, and a port from 1 to 65535)",
         option, text);
