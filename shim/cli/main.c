@@ -14,10 +14,9 @@
 
 int ns_version_main(int argc, char **argv)
 {
-    if (argc > 1) {
-        ns_say("version", "'%s': version takes no argument; see 'nagleshim help'", argv[1]);
+    const struct ns_target none = {0};
+    if (!ns_verbs_read("version", argc, argv, &none))
         return NS_EXIT_ERROR;
-    }
     puts("nagleshim " NS_VERSION);
     return NS_EXIT_YES;
 }

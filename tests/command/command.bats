@@ -55,7 +55,7 @@ check --jsn| check: unknown option '--jsn'; did you mean --json?
 --frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
 help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named
-version 2| version: '2': version takes no argument; see 'nagleshim help'
+version 2| version: unexpected word '2'; see 'nagleshim version --help'
 check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
 explain --max-delay-us=1| explain: unknown option '--max-delay-us=1'; see 'nagleshim explain --help'
 check -x| check: unknown option '-x'; see 'nagleshim check --help'
