@@ -1,14 +1,336 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command line of `nagleshim doctor`. */
+/* Owns the command line of `nagleshim doctor`, and what --pid and --all print about processes,
+ * which examine.c judges. */
 #include "cli/doctor/doctor.h"
 
+#include "base/scope.h"
 #include "cli/cli.h"
+#include "cli/doctor/examine.h"
 #include "cli/output.h"
+#include "cli/program/preload.h"
+#include "cli/program/reach.h"
 #include "cli/verbs.h"
+#include "cure/group.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
+#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
+
+static const char *denied_text(void)
+{
+    return geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects it"
+                          : "run doctor as root";
+}
+
+static void print_process(const struct ns_proc *proc)
+{
+    char exe[PATH_MAX];
+    snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
+    FACT("process", "%d, %s", proc->process, ns_sanitize(exe));
+    if (proc->seccomp)
+        FACT("seccomp", "%s",
+             proc->seccomp == 1 ? "strict mode"
+                                : "a filter is active, which must allow setsockopt");
+}
+
+static void print_library(const struct ns_examination *examination)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+    bool is_lost;
+    NS_AUTO_FREE char *list = ns_proc_preload(&examination->proc, &is_lost);
+    char entry[PATH_MAX];
+    FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
+         loaded->library);
+    if (!list || !ns_preload_find(list, entry))
+        FACT("LD_PRELOAD", "%s",
+             is_lost ? "not known, as the process has overwritten its environment"
+                     : "did not name it when the process was started (/etc/ld.so.preload may)");
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static int number_of(const cJSON *object, const char *name)
+{
+    return (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static void print_rules(const cJSON *rules)
+{
+    const cJSON *rule;
+    cJSON_ArrayForEach(rule, rules)
+    {
+        const char *name = text_of(rule, "name"), *quote = name ? "\"" : "";
+        const char *send = text_of(rule, "send"), *ack = text_of(rule, "ack");
+        int sockets = number_of(rule, "sockets");
+        char title[160];
+        snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
+                 quote, name ? name : "", quote);
+        FACT(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
+             ack ? ack : "unknown", sockets, ns_plural((unsigned)sockets));
+    }
+}
+
+static void print_counters(const struct ns_stats *stats)
+{
+    char line[1024]; /* a counter is one or two words and at most 20 digits */
+    size_t used = 0;
+#define NS_COUNTER(name, text)                                                                     \
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %" PRIu64, used ? ", " : "",   \
+                             text, stats->name);
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+    FACT("so far", "%s", line);
+}
+
+/* The counters as numbers, by their names in stats.h. */
+static void add_counters(cJSON *object, const struct ns_loaded *loaded)
+{
+    cJSON *counters = loaded->has_stats ? cJSON_AddObjectToObject(object, "counters")
+                                        : cJSON_AddNullToObject(object, "counters");
+#define NS_COUNTER(name, text) cJSON_AddNumberToObject(counters, #name, (double)loaded->stats.name);
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+}
+
+/* The library is there, and its status was read. */
+static void print_status(const struct ns_examination *examination)
+{
+    const struct ns_status *status = &examination->loaded.status;
+    if (examination->policy[0])
+        FACT("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
+             ns_plural(status->n_rules));
+    else if (examination->has_policy)
+        FACT("policy", "built in");
+    if (status->state != NS_STATUS_ACTIVE)
+        return;
+    print_rules(examination->rules);
+    if (examination->loaded.has_stats)
+        print_counters(&examination->loaded.stats);
+    add_counters(ns_output_object(), &examination->loaded);
+    FACT("TCP sockets", "%u", examination->sockets);
+}
+
+static void print_group(pid_t pid)
+{
+    struct ns_groups groups = {0};
+    const struct ns_group *group =
+        ns_groups_find_kept(&groups) == 0 ? ns_groups_of(&groups, pid) : NULL;
+    if (group)
+        FACT("cured by the kernel", "connections of the control group %s ('nagleshim cure')",
+             group->path);
+    ns_groups_release(&groups);
+}
+
+static int print(const struct ns_examination *examination)
+{
+    const struct ns_loaded *loaded = &examination->loaded;
+    const char *works = ns_findings_works(&examination->findings);
+    print_process(&examination->proc);
+    if (loaded->path[0] == '\0')
+        ns_findings_print_loader(examination->elf.interpreter);
+    else
+        print_library(examination);
+    if (loaded->has_status)
+        print_status(examination);
+    print_group(examination->proc.process);
+    ns_findings_print(&examination->findings);
+    ns_findings_conclude(works,
+                         *works == 'y'   ? "the library works in process %d"
+                         : *works == 'n' ? "the library does not work in process %d"
+                                         : "it is unknown whether the library works in process %d",
+                         examination->proc.process);
+    if (*works == 'u')
+        return ns_proc_is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    return *works == 'y' ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+static int show_process(pid_t pid)
+{
+    static struct ns_examination examination;
+    int status = NS_EXIT_ERROR;
+    int error = ns_examine(&examination, pid, true);
+    if (!error) {
+        status = print(&examination);
+    } else if (ns_proc_is_denied(error)) {
+        SAY("process %d: permission denied: %s", pid, denied_text());
+        status = NS_EXIT_DENIED;
+    } else if (error == -ETIMEDOUT) {
+        SAY("process %d: " NS_PROC_STUCK, pid);
+    } else if (error == -ESRCH) {
+        SAY("there is no process %d, or it has ended", pid);
+    } else {
+        SAY("cannot read process %d: %s", pid, strerror(-error));
+    }
+    ns_examine_end(&examination);
+    return status;
+}
+
+struct census {
+    unsigned works, lacks, unknown, starting; /* in the table */
+    unsigned others;                          /* without TCP sockets and without the library */
+    unsigned denied;                          /* could not be read */
+    unsigned stuck;                           /* in the kernel */
+};
+
+/* The column SHIM. */
+static const char *column(const struct ns_finding *verdict)
+{
+    if (!verdict)
+        return "works";
+    if (verdict->id == NS_FINDING_OFF)
+        return "off";
+    if (verdict->id == NS_FINDING_DISABLED || verdict->id == NS_FINDING_BROKEN)
+        return "disabled";
+    if (verdict->id == NS_FINDING_STARTING)
+        return "starts";
+    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "?";
+}
+
+static void print_row(const struct ns_examination *examination, const char *name)
+{
+    const struct ns_findings *findings = &examination->findings;
+    const struct ns_finding *verdict = ns_findings_verdict(findings);
+    printf("%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
+           column(verdict));
+    if (!verdict)
+        printf("policy %s", examination->policy[0]    ? examination->policy
+                            : examination->has_policy ? "built in"
+                                                      : "unknown");
+    for (unsigned i = 0; i < findings->n; i++)
+        printf("%s%s", i == 0 && verdict ? "" : "; ", findings->list[i].text);
+    putchar('\n');
+}
+
+/* The process in the list "processes". */
+static void add_entry(struct ns_examination *examination, const char *name)
+{
+    const struct ns_proc *proc = &examination->proc;
+    const struct ns_loaded *loaded = &examination->loaded;
+    const struct ns_findings *findings = &examination->findings;
+    cJSON *entry = ns_output_entry("processes");
+    cJSON_AddNumberToObject(entry, "pid", proc->process);
+    ns_output_text(entry, "name", name);
+    ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
+    cJSON_AddNumberToObject(entry, "user", proc->user);
+    cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(proc));
+    cJSON_AddNumberToObject(entry, "sockets", examination->sockets);
+    ns_output_text(entry, "works", ns_findings_works(findings));
+    ns_output_text(entry, "library", loaded->path[0] ? loaded->path : NULL);
+    ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
+    ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
+    add_counters(entry, loaded);
+    cJSON_AddItemToObject(entry, "rules", examination->rules);
+    examination->rules = NULL;
+    cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
+    cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
+    for (unsigned i = 0; i < findings->n; i++) {
+        const struct ns_finding *finding = &findings->list[i];
+        cJSON *one = cJSON_CreateObject();
+        ns_output_text(one, "cause", finding->word);
+        ns_output_text(one, "text", finding->text);
+        cJSON_AddItemToArray(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings, one);
+    }
+}
+
+static void list(struct census *census, struct ns_examination *examination)
+{
+    const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
+    char name[64];
+    if (census->works + census->lacks + census->unknown + census->starting == 0)
+        ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
+    if (!verdict)
+        census->works++;
+    else if (verdict->id == NS_FINDING_STARTING)
+        census->starting++;
+    else if (verdict->kind == NS_FINDING_IS_REASON)
+        census->lacks++;
+    else
+        census->unknown++;
+    ns_proc_name(&examination->proc, name, sizeof name);
+    if (ns_output_is_json())
+        add_entry(examination, name);
+    else
+        print_row(examination, name);
+}
+
+static bool visit(void *context, pid_t pid)
+{
+    static struct ns_examination examination;
+    struct census *census = context;
+    if (pid == getpid())
+        return true;
+    int error = ns_examine(&examination, pid, false);
+    if (error == -ETIMEDOUT)
+        FACT("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
+    census->stuck += error == -ETIMEDOUT;
+    if (error && error != -ESRCH && error != -ETIMEDOUT)
+        census->denied++;
+    else if (error || examination.proc.is_kernel_thread)
+        ;
+    else if (examination.sockets > 0 || examination.loaded.path[0])
+        list(census, &examination);
+    else
+        census->others++;
+    ns_examine_end(&examination);
+    return true;
+}
+
+static void print_counts(const struct census *census)
+{
+    if (census->others > 0)
+        FACT("not listed", "%u without TCP sockets and without the library", census->others);
+    if (census->denied > 0)
+        FACT("not readable", "%u: %s", census->denied, denied_text());
+    if (!ns_output_is_json())
+        return;
+    cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
+    cJSON_AddNumberToObject(counts, "works", census->works);
+    cJSON_AddNumberToObject(counts, "not", census->lacks);
+    cJSON_AddNumberToObject(counts, "unknown", census->unknown);
+    cJSON_AddNumberToObject(counts, "starting", census->starting);
+    cJSON_AddNumberToObject(counts, "others", census->others);
+    cJSON_AddNumberToObject(counts, "denied", census->denied);
+    cJSON_AddNumberToObject(counts, "stuck", census->stuck);
+}
+
+static int conclude(const struct census *census)
+{
+    unsigned all = census->works + census->lacks + census->unknown;
+    if (all + census->starting + census->others == 0 && census->denied > 0) {
+        ns_findings_conclude("unknown", "no process could be read");
+        return NS_EXIT_DENIED;
+    }
+    if (all == 0)
+        ns_findings_conclude("yes", "no process has TCP sockets or the library");
+    else
+        ns_findings_conclude(census->works == all ? "yes" : "no",
+                             "the library works in %u of %u processes that have TCP sockets or the "
+                             "library",
+                             census->works, all);
+    return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
+}
+
+static int show_all(void)
+{
+    struct census census = {0};
+    ns_output_expect("processes");
+    if (ns_proc_each(visit, &census) != 0) {
+        SAY("/proc is not mounted or cannot be read");
+        return NS_EXIT_ERROR;
+    }
+    print_counts(&census);
+    return conclude(&census);
+}
 
 int ns_doctor_main(int argc, char **argv)
 {
@@ -22,9 +344,9 @@ int ns_doctor_main(int argc, char **argv)
     if ((optind < argc) + (pid > 0) + all != 1)
         SAY("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
     else if (all)
-        return ns_doctor_all();
+        return show_all();
     else if (pid)
-        return ns_doctor_process(pid);
+        return show_process(pid);
     else
         return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
     return NS_EXIT_ERROR;
