@@ -3,6 +3,7 @@
  * share. Must not know what a verb or an option does. */
 #include "cli/verbs.h"
 
+#include "base/grow.h"
 #include "cli/cli.h"
 #include "policy/policy.h"
 
@@ -148,7 +149,7 @@ static void say_option(const char *command, char *const *argv, int result)
 
 void ns_list_add(struct ns_list *list, char *word)
 {
-    char **larger = reallocarray(list->words, list->n + 1, sizeof *larger);
+    char **larger = ns_grow(list->words, list->n, sizeof *larger);
     if (!larger)
         return;
     list->words = larger;

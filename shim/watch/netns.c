@@ -3,6 +3,7 @@
  * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
+#include "base/grow.h"
 #include "base/scope.h"
 #include "watch/diag.h"
 
@@ -106,7 +107,7 @@ static int open_netns(int directory, const struct stat *there, int sockets[SOCKE
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
                      const struct stat *there, struct ns_netns **found)
 {
-    struct ns_netns **larger = realloc(*namespaces, (*n_namespaces + 1) * sizeof **namespaces);
+    struct ns_netns **larger = ns_grow(*namespaces, *n_namespaces, sizeof *larger);
     struct ns_netns *netns;
     int sockets[SOCKETS], error;
     struct rlimit limit;

@@ -5,6 +5,7 @@
 
 #include "base/path.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/scope.h"
 #include "process/proc.h"
 #include "watch/netns.h"
@@ -101,7 +102,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     NS_AUTO_CLOSE int directory = open_process(pid);
     if (directory < 0)
         return directory;
-    larger = realloc(owners->processes, (owners->n_processes + 1) * sizeof *larger);
+    larger = ns_grow(owners->processes, owners->n_processes, sizeof *larger);
     if (!larger)
         return -ENOMEM;
     owners->processes = larger;

@@ -2,22 +2,19 @@
 /* See table.h. Owns the memory of connections and limits it. */
 #include "watch/table.h"
 
+#include "base/grow.h"
+
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool push(struct ns_connection ***list, size_t *n, size_t *room,
-                 struct ns_connection *connection)
+static bool push(struct ns_connection ***list, size_t *n, struct ns_connection *connection)
 {
-    if (*n == *room) {
-        size_t more = *room ? *room * 2 : 64;
-        struct ns_connection **larger = realloc(*list, more * sizeof *larger);
-        if (!larger)
-            return false;
-        *list = larger;
-        *room = more;
-    }
-    (*list)[(*n)++] = connection;
+    struct ns_connection **larger = ns_grow(*list, *n, sizeof *larger);
+    if (!larger)
+        return false;
+    *list = larger;
+    larger[(*n)++] = connection;
     return true;
 }
 
@@ -99,7 +96,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
     connection = *full ? NULL : calloc(1, sizeof *connection);
-    if (!connection || !push(&table->live, &table->n_live, &table->live_room, connection)) {
+    if (!connection || !push(&table->live, &table->n_live, connection)) {
         free(connection);
         *full = true;
         return NULL;
@@ -147,7 +144,7 @@ void ns_table_end(struct ns_table *table, struct ns_connection *connection)
     take_out(table, connection);
     connection->watched.ended = true;
     /* Without memory for the list it is lost. */
-    if (!push(&table->ended, &table->n_ended, &table->ended_room, connection))
+    if (!push(&table->ended, &table->n_ended, connection))
         free(connection);
 }
 

@@ -35,7 +35,7 @@ struct ns_connection {
 struct ns_table {
     struct ns_owners owners;
     struct ns_connection **live, **ended;
-    size_t n_live, n_ended, live_room, ended_room;
+    size_t n_live, n_ended;
     struct ns_connection *ends[NS_TABLE_ENDS]; /* the chosen ones, a hash table by both ends */
 };
 

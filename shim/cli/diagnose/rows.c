@@ -3,23 +3,18 @@
  * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more element; the capacity doubles at powers of two. */
-static void *grow(void *list, size_t n, size_t size)
-{
-    if (n & (n - 1))
-        return list;
-    return reallocarray(list, n ? 2 * n : 1, size);
-}
-
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
-    struct ns_row_process **list = grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
+    struct ns_row_process **list =
+        ns_grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
     if (list)
         diagnosis->processes = list;
     struct ns_row_process *process = list ? calloc(1, sizeof *process) : NULL;
@@ -80,7 +75,7 @@ struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_
                 diagnosis->rows[i].service.port = 0;
             return &diagnosis->rows[i];
         }
-    struct ns_row *list = grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
+    struct ns_row *list = ns_grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
     if (!list)
         return NULL;
     diagnosis->rows = list;
@@ -120,7 +115,7 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
 {
     struct ns_row_hold *list = NULL;
     if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST)
-        list = grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
+        list = ns_grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
     if (!list) {
         diagnosis->holds_untold++;
         return;

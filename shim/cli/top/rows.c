@@ -3,6 +3,7 @@
  * its process. */
 #include "cli/top/top.h"
 
+#include "base/grow.h"
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
 #include "process/proc.h"
@@ -65,7 +66,7 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         if (row->role == watched->role && ns_address_is_same(&row->service, service))
             return row;
     }
-    struct ns_top_row **larger = reallocarray(top->rows, top->n_rows + 1, sizeof *larger);
+    struct ns_top_row **larger = ns_grow(top->rows, top->n_rows, sizeof *larger);
     if (larger)
         top->rows = larger;
     struct ns_top_row *row = larger ? calloc(1, sizeof *row) : NULL;
