@@ -120,7 +120,7 @@ void ns_output_list(const char *list, const char *text)
         ns_output_add_text(list_of(list), text);
 }
 
-void ns_output_fact(const char *list, const char *name, const char *format, ...)
+void ns_output_fact(const char *name, const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
@@ -128,17 +128,17 @@ void ns_output_fact(const char *list, const char *name, const char *format, ...)
         printf("%s: %s\n", name, text);
         return;
     }
-    cJSON *entry = ns_output_entry(list);
+    cJSON *entry = ns_output_entry("facts");
     ns_output_text(entry, "name", name);
     ns_output_text(entry, "text", text);
 }
 
-void ns_output_item(const char *list, const char *word, const char *format, ...)
+void ns_output_warning(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
-    ns_output_line("%s: %s", word, text);
-    ns_output_list(list, text);
+    ns_output_line("warning: %s", text);
+    ns_output_list("warnings", text);
 }
 
 void ns_output_line(const char *format, ...)

@@ -32,13 +32,12 @@ int ns_output_end(int status);
         va_end(arguments);                                                                         \
     } while (0)
 
-/* A line "name: text", or an entry with the members "name" and "text" in this list. */
-__attribute__((format(printf, 3, 4))) void ns_output_fact(const char *list, const char *name,
-                                                          const char *format, ...);
+/* A line "name: text", or an entry with the members "name" and "text" in the list "facts". */
+__attribute__((format(printf, 2, 3))) void ns_output_fact(const char *name, const char *format,
+                                                          ...);
 
-/* A line "word: text", or the text in this list. */
-__attribute__((format(printf, 3, 4))) void ns_output_item(const char *list, const char *word,
-                                                          const char *format, ...);
+/* A line "warning: text", or the text in the list "warnings". */
+__attribute__((format(printf, 1, 2))) void ns_output_warning(const char *format, ...);
 
 /* A line of the text form only. */
 __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ...);

@@ -108,7 +108,7 @@ static void check_use(const struct ns_policy *policy)
     struct ns_socket_facts facts = {.role = NS_ROLE_SERVER, .local = local, .remote = local};
     struct ns_ruleset set;
     bool settled;
-    ns_check_warn(policy, ignore, NULL);
+    ns_check_warn(policy, &(struct ns_check_listener){ignore, NULL});
     MUST(ns_ruleset_build(&set, policy, &process) == 0);
     MUST(set.n_rules <= policy->n_rules);
     ns_match_socket(&set, &facts);

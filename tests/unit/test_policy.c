@@ -185,7 +185,7 @@ static int warnings(const char *rules)
     struct ns_policy *policy = parse(text, &error);
     if (!policy)
         return -1;
-    ns_check_warn(policy, count_warning, &n);
+    ns_check_warn(policy, &(struct ns_check_listener){count_warning, &n});
     ns_policy_free(policy);
     return n;
 }

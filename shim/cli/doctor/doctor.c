@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
-#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 
 static const char *denied_text(void)
 {
@@ -33,11 +32,11 @@ static void print_process(const struct ns_proc *proc)
 {
     char exe[PATH_MAX];
     snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
-    FACT("process", "%d, %s", proc->process, ns_sanitize(exe));
+    ns_output_fact("process", "%d, %s", proc->process, ns_sanitize(exe));
     if (proc->seccomp)
-        FACT("seccomp", "%s",
-             proc->seccomp == 1 ? "strict mode"
-                                : "a filter is active, which must allow setsockopt");
+        ns_output_fact("seccomp", "%s",
+                       proc->seccomp == 1 ? "strict mode"
+                                          : "a filter is active, which must allow setsockopt");
 }
 
 static void print_library(const struct ns_examination *examination)
@@ -46,12 +45,13 @@ static void print_library(const struct ns_examination *examination)
     bool is_lost;
     NS_AUTO_FREE char *list = ns_proc_preload(&examination->proc, &is_lost);
     char entry[PATH_MAX];
-    FACT("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
-         loaded->library);
+    ns_output_fact("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
+                   loaded->library);
     if (!list || !ns_preload_find(list, entry))
-        FACT("LD_PRELOAD", "%s",
-             is_lost ? "not known, as the process has overwritten its environment"
-                     : "did not name it when the process was started (/etc/ld.so.preload may)");
+        ns_output_fact(
+            "LD_PRELOAD", "%s",
+            is_lost ? "not known, as the process has overwritten its environment"
+                    : "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
 static const char *text_of(const cJSON *object, const char *name)
@@ -75,8 +75,8 @@ static void print_rules(const cJSON *rules)
         char title[160];
         snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
                  quote, name ? name : "", quote);
-        FACT(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
-             ack ? ack : "unknown", sockets, ns_plural((unsigned)sockets));
+        ns_output_fact(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
+                       ack ? ack : "unknown", sockets, ns_plural((unsigned)sockets));
     }
 }
 
@@ -89,7 +89,7 @@ static void print_counters(const struct ns_stats *stats)
                              text, stats->name);
     NS_COUNTERS(NS_COUNTER)
 #undef NS_COUNTER
-    FACT("so far", "%s", line);
+    ns_output_fact("so far", "%s", line);
 }
 
 /* The counters as numbers, by their names in stats.h. */
@@ -107,17 +107,17 @@ static void print_status(const struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     if (examination->policy[0])
-        FACT("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
-             ns_plural(status->n_rules));
+        ns_output_fact("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
+                       ns_plural(status->n_rules));
     else if (examination->has_policy)
-        FACT("policy", "built in");
+        ns_output_fact("policy", "built in");
     if (status->state != NS_STATUS_ACTIVE)
         return;
     print_rules(examination->rules);
     if (examination->loaded.has_stats)
         print_counters(&examination->loaded.stats);
     add_counters(ns_output_object(), &examination->loaded);
-    FACT("TCP sockets", "%u", examination->sockets);
+    ns_output_fact("TCP sockets", "%u", examination->sockets);
 }
 
 static void print_group(pid_t pid)
@@ -126,8 +126,8 @@ static void print_group(pid_t pid)
     const struct ns_group *group =
         ns_groups_find_kept(&groups) == 0 ? ns_groups_of(&groups, pid) : NULL;
     if (group)
-        FACT("cured by the kernel", "connections of the control group %s ('nagleshim cure')",
-             group->path);
+        ns_output_fact("cured by the kernel",
+                       "connections of the control group %s ('nagleshim cure')", group->path);
     ns_groups_release(&groups);
 }
 
@@ -271,7 +271,7 @@ static bool visit(void *context, pid_t pid)
         return true;
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
-        FACT("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
+        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
     census->stuck += error == -ETIMEDOUT;
     if (error && error != -ESRCH && error != -ETIMEDOUT)
         census->denied++;
@@ -288,9 +288,10 @@ static bool visit(void *context, pid_t pid)
 static void print_counts(const struct census *census)
 {
     if (census->others > 0)
-        FACT("not listed", "%u without TCP sockets and without the library", census->others);
+        ns_output_fact("not listed", "%u without TCP sockets and without the library",
+                       census->others);
     if (census->denied > 0)
-        FACT("not readable", "%u: %s", census->denied, denied_text());
+        ns_output_fact("not readable", "%u: %s", census->denied, denied_text());
     if (!ns_output_is_json())
         return;
     cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");

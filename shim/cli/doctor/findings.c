@@ -46,10 +46,12 @@ void ns_findings_print(const struct ns_findings *findings)
     ns_output_expect("reasons");
     for (unsigned i = 0; i < findings->n; i++)
         if (findings->list[i].kind != NS_FINDING_IS_REASON)
-            ns_output_item("warnings", "warning", "%s", findings->list[i].text);
+            ns_output_warning("%s", findings->list[i].text);
     for (unsigned i = 0; i < findings->n; i++)
-        if (findings->list[i].kind == NS_FINDING_IS_REASON)
-            ns_output_item("reasons", "reason", "%s", findings->list[i].text);
+        if (findings->list[i].kind == NS_FINDING_IS_REASON) {
+            ns_output_line("reason: %s", findings->list[i].text);
+            ns_output_list("reasons", findings->list[i].text);
+        }
 }
 
 void ns_findings_conclude(const char *works, const char *format, ...)
@@ -65,6 +67,6 @@ void ns_findings_print_loader(const char *loader)
 {
     const char *libc = ns_reach_libc(loader);
     if (loader[0])
-        ns_output_fact("facts", "loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "",
+        ns_output_fact("loader", "%s%s%s%s", loader, libc ? " (" : "", libc ? libc : "",
                        libc ? ")" : "");
 }

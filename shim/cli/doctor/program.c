@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #define SAY(...) ns_say("doctor", __VA_ARGS__)
-#define FACT(...) ns_output_fact("facts", __VA_ARGS__)
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
 
 static struct ns_findings findings;
@@ -52,10 +51,10 @@ static void judge_file(const struct ns_reach *reach)
 {
     const char *reason = ns_reach_reason(reach->verdict);
     if (reach->is_script)
-        FACT("program", "%s, a script for %s", reach->program,
-             reach->file[0] ? reach->file : "an unknown interpreter");
+        ns_output_fact("program", "%s, a script for %s", reach->program,
+                       reach->file[0] ? reach->file : "an unknown interpreter");
     else
-        FACT("program", "%s", reach->program);
+        ns_output_fact("program", "%s", reach->program);
     ns_findings_print_loader(reach->loader);
     if (reason && reach->is_script)
         REASON("its interpreter %s %s", reach->file, reason);
@@ -87,14 +86,14 @@ static void judge_loading(const struct ns_reach *reach, const char *library, boo
     switch (
         ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
     case NS_TRIAL_LOADED:
-        FACT("trial", "the program's loader accepts the library");
+        ns_output_fact("trial", "the program's loader accepts the library");
         has_sockets = makes_sockets(reach->file, library);
         break;
     case NS_TRIAL_REFUSED:
         REASON("the library would not load: the loader says of %s: %s", library, reason);
         break;
     case NS_TRIAL_UNTRIED:
-        FACT("trial", "not possible: %s", reason);
+        ns_output_fact("trial", "not possible: %s", reason);
         break;
     }
 }
@@ -110,11 +109,11 @@ static bool judge_library(const struct ns_reach *reach)
              ns_preload_find_in_file(NS_PRELOAD_FILE, library))
         source = NS_PRELOAD_FILE;
     else
-        FACT("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
+        ns_output_fact("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
     if (!source && !ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, library, reason)) {
         REASON("%s", reason);
     } else {
-        FACT("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
+        ns_output_fact("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
         judge_loading(reach, library, source);
     }
     if (ns_environment_off(reason, sizeof reason))
@@ -131,8 +130,8 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
         if (!ns_match_process(rule, process))
             continue;
         n++;
-        FACT(ns_rule_title(rule, name, sizeof name), "send %s, ack %s", ns_send_name(rule->send),
-             ns_ack_name(rule->ack));
+        ns_output_fact(ns_rule_title(rule, name, sizeof name), "send %s, ack %s",
+                       ns_send_name(rule->send), ns_ack_name(rule->ack));
     }
     if (!policy->enabled)
         REASON("its policy says \"enabled\": false");

@@ -170,14 +170,14 @@ static bool print_enabled(const char *unit, const char *library)
 {
     cJSON *entry = ns_output_entry("enabled");
     char reason[512];
-    ns_output_fact("facts", unit ? unit : NS_PRELOAD_FILE, "%s", library);
+    ns_output_fact(unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
     bool is_path = library[0] == '/' && !strchr(library, '$');
     if (is_path ? !ns_elf_path_is_unfit(library, 0, reason, sizeof reason)
                 : is_found(unit, library, reason, sizeof reason))
         return true;
-    ns_output_fact("facts", "wrong", "%s %s", library, reason);
+    ns_output_fact("wrong", "%s %s", library, reason);
     return false;
 }
 
@@ -190,7 +190,7 @@ static size_t print_groups(void)
     const size_t n = groups.n;
     for (size_t i = 0; i < n; i++) {
         const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
-        ns_output_fact("facts", "cured by the kernel", "%s", path);
+        ns_output_fact("cured by the kernel", "%s", path);
         ns_output_text(ns_output_entry("groups"), "path", path);
     }
     ns_groups_release(&groups);

@@ -153,7 +153,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                        ns_plural(policy->n_rules),
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
-        ns_check_warn(policy, say_warning, &check);
+        ns_check_warn(policy, &(struct ns_check_listener){say_warning, &check});
         if (origin == NS_POLICY_IN_DIRECTORY)
             warn_of_others(&check, policy, ns_path_base(file));
         ns_policy_free((struct ns_policy *)policy);

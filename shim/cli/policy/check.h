@@ -7,11 +7,13 @@
 
 #include <fnmatch.h>
 
-/* Calls report for everything that is allowed but probably not intended, such as a rule that is
- * never used. rule is NULL for the policy as a whole. */
-void ns_check_warn(const struct ns_policy *policy,
-                   void (*report)(void *context, const struct ns_rule *rule, const char *text),
-                   void *context);
+/* Called for everything that is allowed but probably not intended, such as a rule that is never
+ * used. rule is NULL for the policy as a whole. */
+struct ns_check_listener {
+    void (*report)(void *context, const struct ns_rule *rule, const char *text);
+    void *context;
+};
+void ns_check_warn(const struct ns_policy *policy, const struct ns_check_listener *listener);
 
 #ifndef FNM_EXTMATCH /* musl has none: such patterns match nothing, and nothing is warned of */
 #define FNM_EXTMATCH 0

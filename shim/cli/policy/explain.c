@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define SAY(...) ns_say("explain", __VA_ARGS__)
-#define WARN(...) ns_output_item("warnings", "warning", __VA_ARGS__)
 
 struct options {
     const char *policy;
@@ -87,7 +86,7 @@ static void say_process(const struct ns_subject *subject, const char *word)
     else
         ns_output_line("process: %s", exe);
     if (exe && reason)
-        WARN("the library will not reach this process: %s %s", reach->file, reason);
+        ns_output_warning("the library will not reach this process: %s %s", reach->file, reason);
 }
 
 static void say_socket(const struct options *options)
@@ -242,9 +241,9 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     const struct ns_rule *rule = ns_match_socket(&set, facts);
     unsigned undecided = say_rules(policy, subject, facts, rule);
     if (undecided)
-        WARN("%u rule%s undecided; the following holds if %s", undecided,
-             undecided == 1 ? " is" : "s are",
-             undecided == 1 ? "it does not match" : "none of them matches");
+        ns_output_warning("%u rule%s undecided; the following holds if %s", undecided,
+                          undecided == 1 ? " is" : "s are",
+                          undecided == 1 ? "it does not match" : "none of them matches");
     if (rule)
         say_rule(rule);
     else
@@ -271,7 +270,7 @@ int ns_explain_main(int argc, char **argv)
     say_process(&subject, options.process);
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
-        WARN("%s here", off);
+        ns_output_warning("%s here", off);
     ns_environment_judge(NULL);
     if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);

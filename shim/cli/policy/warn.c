@@ -13,17 +13,12 @@
 /* Linux delays an ACK for 40 ms: bytes that are held for longer are a stall, too. */
 enum { DELAYED_ACK_US = 40000 };
 
-struct listener {
-    void (*report)(void *context, const struct ns_rule *rule, const char *text);
-    void *context;
-};
-
-static void warn(const struct listener *to, const struct ns_rule *rule, const char *text)
+static void warn(const struct ns_check_listener *to, const struct ns_rule *rule, const char *text)
 {
     to->report(to->context, rule, text);
 }
 
-static void warn_halves(const struct listener *to, const struct ns_rule *rule)
+static void warn_halves(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
     if (sends && !acks)
@@ -36,7 +31,7 @@ static void warn_halves(const struct listener *to, const struct ns_rule *rule)
              "together never did (\"send\": \"adaptive\")");
 }
 
-static void warn_delay(const struct listener *to, const struct ns_rule *rule)
+static void warn_delay(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     if (!ns_send_corks(rule->send) && rule->has_max_delay)
         warn(to, rule, "max_delay_us has no effect: only \"send\": \"auto-cork\" holds bytes");
@@ -44,7 +39,7 @@ static void warn_delay(const struct listener *to, const struct ns_rule *rule)
         warn(to, rule, "max_delay_us is longer than the delayed ACK (40 ms) that it should avoid");
 }
 
-static void warn_match(const struct listener *to, const struct ns_rule *rule)
+static void warn_match(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     if (rule->role == NS_ROLE_CLIENT && rule->local)
         warn(to, rule,
@@ -60,8 +55,8 @@ static void warn_match(const struct listener *to, const struct ns_rule *rule)
 }
 
 /* What was probably meant by patterns of these shapes. */
-static void warn_patterns(const struct listener *to, const struct ns_rule *rule, const char *key,
-                          char *const *patterns)
+static void warn_patterns(const struct ns_check_listener *to, const struct ns_rule *rule,
+                          const char *key, char *const *patterns)
 {
     static const struct {
         char key;
@@ -87,7 +82,7 @@ static void warn_patterns(const struct listener *to, const struct ns_rule *rule,
     }
 }
 
-static void warn_sockopts(const struct listener *to, const struct ns_rule *rule)
+static void warn_sockopts(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     for (size_t i = 0; i < rule->n_sockopts; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
@@ -139,7 +134,7 @@ static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later
            takes_endpoints(earlier->remote, earlier->n_remote, later->remote, later->n_remote);
 }
 
-static void warn_hidden(const struct listener *to, const struct ns_policy *policy,
+static void warn_hidden(const struct ns_check_listener *to, const struct ns_policy *policy,
                         const struct ns_rule *rule)
 {
     for (size_t i = 0; i < rule->index; i++) {
@@ -156,23 +151,20 @@ static void warn_hidden(const struct listener *to, const struct ns_policy *polic
     }
 }
 
-void ns_check_warn(const struct ns_policy *policy,
-                   void (*report)(void *context, const struct ns_rule *rule, const char *text),
-                   void *context)
+void ns_check_warn(const struct ns_policy *policy, const struct ns_check_listener *to)
 {
-    struct listener to = {report, context};
     if (!policy->enabled)
-        warn(&to, NULL, "\"enabled\" is false: nothing is touched");
+        warn(to, NULL, "\"enabled\" is false: nothing is touched");
     if (policy->n_rules == 0)
-        warn(&to, NULL, "\"rules\" is empty: nothing is touched");
+        warn(to, NULL, "\"rules\" is empty: nothing is touched");
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
-        warn_halves(&to, rule);
-        warn_delay(&to, rule);
-        warn_match(&to, rule);
-        warn_patterns(&to, rule, "process", rule->process);
-        warn_patterns(&to, rule, "args", rule->args);
-        warn_sockopts(&to, rule);
-        warn_hidden(&to, policy, rule);
+        warn_halves(to, rule);
+        warn_delay(to, rule);
+        warn_match(to, rule);
+        warn_patterns(to, rule, "process", rule->process);
+        warn_patterns(to, rule, "args", rule->args);
+        warn_sockopts(to, rule);
+        warn_hidden(to, policy, rule);
     }
 }

@@ -49,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void warn(const char *command, cons
     if (command)
         ns_say(command, "warning: %s", text);
     else
-        ns_output_item("warnings", "warning", "%s", text);
+        ns_output_warning("%s", text);
 }
 
 static void judge_names(const char *command)
