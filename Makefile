@@ -168,7 +168,7 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	$(call say,MAKE,$@)awk -v shell=$(SHELL_NAME) -f $^ >$@.new && mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c shim/cure/code.c $(wildcard shim/process/*.c)) \
+TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c $(wildcard shim/cure/*.c shim/process/*.c shim/watch/*.c)) \
 	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)

@@ -33,6 +33,7 @@ static const struct {
     [NS_CURE_HALF] = {"writes_only",
                       "TCP_NODELAY is on already, and this kernel limits the delay of ACKs only "
                       "with --unit, --cgroup or --all"},
+    [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -46,19 +47,14 @@ struct options {
     char reason[256]; /* why the kernel does not cure new connections; "": it does */
 };
 
-static bool kernel_since(int major, int minor)
-{
-    struct utsname system;
-    int has_major = 0, has_minor = 0;
-    if (uname(&system) == 0)
-        sscanf(system.release, "%d.%d", &has_major, &has_minor);
-    return has_major > major || (has_major == major && has_minor >= minor);
-}
-
-/* Does bpf_setsockopt know TCP_NODELAY? */
+/* Does bpf_setsockopt know TCP_NODELAY, as since Linux 6.1? */
 static bool kernel_sets_nodelay(void)
 {
-    return kernel_since(6, 1);
+    struct utsname system;
+    int major = 0, minor = 0;
+    if (uname(&system) == 0)
+        sscanf(system.release, "%d.%d", &major, &minor);
+    return major > 6 || (major == 6 && minor >= 1);
 }
 
 static bool read_options(int argc, char **argv, struct options *options)
@@ -131,17 +127,22 @@ static const char *count(const struct ns_cure_row *row, char *text, size_t size)
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
-    char who[96], sockets[80], delack[96] = "";
+    char who[96], sockets[80], what[256] = "";
+    const struct {
+        const char *what;
+        unsigned n;
+    } changes[] = {{"TCP_NODELAY set", row->nodelay},
+                   {"delayed ACK limited to two clock ticks", row->delack},
+                   {"TCP_NODELAY restored", row->nodelay_restored},
+                   {"limit of the delayed ACK restored", row->delack_restored}};
     snprintf(who, sizeof who, row->pid ? "%s (pid %d)" : "%s", row->name, row->pid);
-    if (row->delack && cure->undo)
-        snprintf(delack, sizeof delack, ", limit of the delayed ACK restored on %u", row->delack);
-    else if (row->delack)
-        snprintf(delack, sizeof delack, ", delayed ACK limited to two clock ticks on %u",
-                 row->delack);
+    for (size_t i = 0, n = 0; i < sizeof changes / sizeof *changes; i++)
+        if (changes[i].n > 0)
+            n += (size_t)snprintf(what + n, sizeof what - n, "%s%s on %u", n ? ", " : "",
+                                  changes[i].what, changes[i].n);
     if (row->results[NS_CURE_CHANGED] > 0)
-        ns_output_line("%s: %s%s: TCP_NODELAY %s on %u%s", who,
-                       cure->dry_run ? "would change " : "", count(row, sockets, sizeof sockets),
-                       cure->undo ? "restored" : "set", row->nodelay, delack);
+        ns_output_line("%s: %s%s: %s", who, cure->dry_run ? "would change " : "",
+                       count(row, sockets, sizeof sockets), what);
     for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
             ns_output_line(
@@ -159,8 +160,8 @@ static void add_row(const struct ns_cure_row *row)
         cJSON_AddNumberToObject(entry, results[i].name, row->results[i]);
     cJSON_AddNumberToObject(entry, "listeners", row->listeners);
     cJSON_AddNumberToObject(entry, "connections", row->connections);
-    cJSON_AddNumberToObject(entry, "nodelay", row->nodelay);
-    cJSON_AddNumberToObject(entry, "delayed_ack", row->delack);
+    cJSON_AddNumberToObject(entry, "nodelay", row->nodelay + row->nodelay_restored);
+    cJSON_AddNumberToObject(entry, "delayed_ack", row->delack + row->delack_restored);
 }
 
 /* What the kernel does with new connections, for each group. */
@@ -178,7 +179,9 @@ static void print_groups(const struct options *options)
                        cure->dry_run ? "would" : "will", cure->undo ? "no longer " : "", what,
                        cure->dry_run || cure->undo ? ""
                        : cure->follow              ? ", until this command ends"
-                                                   : ", until --undo or the next boot");
+                       : cure->groups.at[i].id == NS_GROUP_ROOT
+                           ? ", until --undo or the next boot"
+                           : ", until --undo or the end of the group");
     }
     if (cure->groups.n && !*options->reason && !kernel_sets_nodelay() && !cure->undo &&
         !cure->follow)
@@ -313,11 +316,26 @@ static void explain(struct options *options, int error)
                  "the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
     else
         snprintf(options->reason, sizeof options->reason, "%s",
-                 error == -ENODEV  ? "no cgroup2 file system is mounted"
-                 : error == -EXDEV ? "the root of the control groups is not visible here"
-                 : error == -ENXIO ? "no BPF file system is mounted at " NS_GROUP_BPF
-                 : error == -EPERM || error == -EACCES ? "CAP_BPF and CAP_NET_ADMIN are needed"
-                                                       : strerror(-error));
+                 error == -ENODEV   ? "no cgroup2 file system is mounted"
+                 : error == -EXDEV  ? "the root of the control groups is not visible here"
+                 : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
+                 : error == -EACCES ? "no permission to write " NS_GROUP_PINS
+                 : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
+                 : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
+                                    : strerror(-error));
+}
+
+/* 0 or -errno. */
+static int cure_groups(struct ns_cure *cure)
+{
+    const bool keep = !cure->follow && !cure->dry_run;
+    int error = cure->follow ? 0 : ns_groups_lock(keep);
+    if (error && (keep || error == -ENXIO))
+        return error;
+    error = ns_groups_cure(&cure->groups, cure->policy, keep, cure->dry_run);
+    if (keep)
+        ns_groups_tidy();
+    return error;
 }
 
 /* Finds the groups, and lets the kernel cure their new connections. Otherwise it says why not, and
@@ -343,7 +361,7 @@ static bool begin_groups(struct options *options)
     }
     if (error)
         explain(options, error);
-    else if (cure->undo && !cure->dry_run)
+    else if (cure->undo && !cure->dry_run && ns_groups_lock(false) == 0)
         ns_groups_remove(&cure->groups, false);
     else if (unfit && cure->groups.n)
         snprintf(
@@ -351,7 +369,7 @@ static bool begin_groups(struct options *options)
             "rule %u asks for a process, which the kernel does not know; name its group instead",
             unfit->index + 1);
     else if (cure->groups.n && !cure->undo) {
-        error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow, cure->dry_run);
+        error = cure_groups(cure);
         if (error)
             explain(options, error);
         cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
@@ -360,7 +378,7 @@ static bool begin_groups(struct options *options)
         SAY("the kernel does not cure new connections: %s", options->reason);
     else if (!cure->groups.n)
         snprintf(options->reason, sizeof options->reason, "it was not asked to");
-    cure->limits_delack = cure->least_delack > 0 || (cure->by_kernel && kernel_since(5, 15));
+    cure->sets_nodelay = kernel_sets_nodelay();
     return true;
 }
 
@@ -383,7 +401,7 @@ static int cure_sockets(struct options *options)
 
 int ns_cure_main(int argc, char **argv)
 {
-    struct options options = {.cure = {.least_delack = ns_cure_least_delack()}};
+    struct options options = {.cure = {.least_delack = ns_socket_least_delack()}};
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {

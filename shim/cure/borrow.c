@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the sockets of other processes that this one has for a moment, by pidfd_getfd(2). It must
  * never read, write or shut down one of them. */
+#include "cure/code.h"
 #include "cure/cure.h"
 
 #include <errno.h>
@@ -23,23 +24,12 @@ static int get(int fd, int option)
     return getsockopt(fd, IPPROTO_TCP, option, &value, &size) == 0 ? value : -1;
 }
 
+/* The second word tells the BPF programs of code.h that the call is not by the program. */
 static int set(int fd, int option, int value)
 {
-    return setsockopt(fd, IPPROTO_TCP, option, &value, sizeof value) == 0 ? 0 : -errno;
-}
-
-int ns_cure_least_delack(void)
-{
-    /* Two ticks (TCP_TIMEOUT_MIN, include/net/tcp.h) at 1000, 500, 250 and 100 Hz. */
-    static const int limits[] = {2000, 4000, 8000, 20000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP), least = -1;
-
-    for (size_t i = 0; i < sizeof limits / sizeof *limits && least < 0; i++)
-        if (set(fd, NS_DELACK_OPTION, limits[i]) == 0)
-            least = limits[i];
-    if (fd >= 0)
-        close(fd);
-    return least;
+    const int words[2] = {value, NS_KERNEL_MAGIC};
+    const socklen_t size = option == TCP_NODELAY ? sizeof words : sizeof value;
+    return setsockopt(fd, IPPROTO_TCP, option, words, size) == 0 ? 0 : -errno;
 }
 
 int ns_cure_open_process(pid_t pid)
@@ -71,11 +61,16 @@ int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
 
 struct ns_cure_values ns_cure_get(int fd)
 {
-    return (struct ns_cure_values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION)};
+    return (struct ns_cure_values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION),
+                                   get(fd, NS_MARK_OPTION)};
 }
 
 int ns_cure_set(int fd, const struct ns_cure_values *values)
 {
-    int error = values->nodelay >= 0 ? set(fd, TCP_NODELAY, values->nodelay) : 0;
-    return !error && values->delack >= 0 ? set(fd, NS_DELACK_OPTION, values->delack) : error;
+    int error = values->mark >= 0 ? set(fd, NS_MARK_OPTION, values->mark) : 0;
+    if (!error && values->nodelay >= 0)
+        error = set(fd, TCP_NODELAY, values->nodelay);
+    if (!error && values->delack >= 0 && !ns_group_limit(fd, values->delack))
+        error = set(fd, NS_DELACK_OPTION, values->delack);
+    return error;
 }

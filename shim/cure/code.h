@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The BPF programs of `nagleshim cure`, made from the rules of a policy. Pure functions. A control
- * group gets two programs. They share a map, which has a mark for each connection
- * (BPF_MAP_TYPE_SK_STORAGE).
+ * group gets two programs.
  *
  * - The first runs at the end of each TCP handshake. It finds the connection's rule, and sets the
  *   options.
- * - The second runs at each setsockopt(TCP_NODELAY). It keeps the value that the program asked for,
- *   and if that is 0 on a connection whose rule sets TCP_NODELAY, the kernel leaves the call out.
- *   It also changes connections that exist: see struct ns_code_call. */
+ * - The second runs at each setsockopt(2) with IPPROTO_TCP. If TCP_NODELAY is kept on, it notes
+ * what the program asks for, and the kernel leaves a value of 0 out. The command's own calls have
+ * the option NS_CODE_OPTION. */
 #ifndef NS_CODE_H
 #define NS_CODE_H
 
@@ -16,24 +15,27 @@
 
 #include <linux/bpf.h>
 
-enum ns_code_mark {
-    NS_MARK_NODELAY = 1, /* TCP_NODELAY is on */
-    NS_MARK_DELACK = 2,  /* the delay of ACKs is limited to the least that the kernel accepts */
-    NS_MARK_CURED = NS_MARK_NODELAY | NS_MARK_DELACK,
-    NS_MARK_OWN = 4,     /* with NS_MARK_NODELAY: the program itself asked for a TCP_NODELAY of 1 */
-    NS_MARK_LIBRARY = 8, /* the library works on this socket, and nothing is changed */
-    NS_MARK_RULED = 16,  /* the program of an inner group has chosen; outer ones come after it */
+/* What a rule asks for. */
+enum {
+    NS_CODE_NODELAY = 1, /* TCP_NODELAY */
+    NS_CODE_DELACK = 2,  /* the least limit of delayed ACKs */
 };
 
-/* The value of a setsockopt(TCP_NODELAY) that changes a connection and its mark. If the second
- * program has done so, the call fails with EPERM. A kernel without the program uses the first word
- * only. The library's calls have the first two words. */
-struct ns_code_call {
-    int nodelay;    /* as it is now */
-    uint32_t magic; /* NS_KERNEL_MAGIC */
-    uint32_t mark;  /* some of NS_MARK_CURED; 0 restores the options */
-};
+/* A connection whose TCP_NODELAY is kept on has a mark: the value that its program asked for, which
+ * is what an undo restores. It is kept in TCP_SAVE_SYN, which has no effect on a connection: it is
+ * for listeners, and these never get a mark (tcp_conn_request, net/ipv4/tcp_input.c). A map for
+ * sockets would cost a tenth of the connections a second. */
 enum {
+    NS_MARK_OPTION = 27, /* TCP_SAVE_SYN */
+    NS_MARK_NONE = 0,
+    NS_MARK_OWN_0 = 1,
+    NS_MARK_OWN_1 = 2,
+};
+
+enum {
+    /* An option that TCP does not know. The second program limits the delayed ACK to the value, in
+     * microseconds, if that is possible, and the call succeeds. */
+    NS_CODE_OPTION = NS_KERNEL_MAGIC,
     /* Rules and addresses of a policy, together. The verifier follows at most 8192 jumps at a time
      * (BPF_COMPLEXITY_LIMIT_JMP_SEQ, kernel/bpf/verifier.c), and an address takes six. */
     NS_CODE_ENTRIES_MOST = 1300,
@@ -45,19 +47,18 @@ struct ns_code {
     size_t n;
 };
 
-/* What a rule asks for: some of NS_MARK_CURED. */
-unsigned ns_code_mark(const struct ns_rule *rule);
+/* NS_CODE_NODELAY, NS_CODE_DELACK, both or 0. */
+unsigned ns_code_options_of(const struct ns_rule *rule);
 
 /* The first rule that asks for a process or its arguments, which these programs do not know. NULL:
  * there is none. */
 const struct ns_rule *ns_code_unfit(const struct ns_policy *policy);
 
-/* The first program, of type BPF_PROG_TYPE_SOCK_OPS. map: the descriptor of the map. 0; -E2BIG: the
- * policy has more than NS_CODE_ENTRIES_MOST rules and addresses. */
-int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, int map);
+/* The first program, of type BPF_PROG_TYPE_SOCK_OPS. delack: the least limit, in microseconds. 0;
+ * -E2BIG: the policy has more than NS_CODE_ENTRIES_MOST rules and addresses. */
+int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, int delack);
 
-/* The second program, for BPF_CGROUP_SETSOCKOPT. changes: it may call bpf_setsockopt (since Linux
- * 5.15); without, it does not change connections that exist. */
-void ns_code_options(struct ns_code *code, int map, bool changes);
+/* The second program, for BPF_CGROUP_SETSOCKOPT; since Linux 5.15. */
+void ns_code_options(struct ns_code *code);
 
 #endif

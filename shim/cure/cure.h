@@ -10,11 +10,12 @@
 #include "watch/netns.h"
 #include "watch/owners.h"
 
-/* The two options that are set. A value of -1: the socket or kernel has no such option, or it is
- * not to be changed. */
+/* The options that are set. A value of -1: the socket or kernel has no such option, or it is not to
+ * be changed. */
 struct ns_cure_values {
     int nodelay; /* TCP_NODELAY */
     int delack;  /* TCP_DELACK_MAX_US */
+    int mark;    /* of a connection in a group: see code.h; not in a record */
 };
 
 /* A socket that was changed: a line of the state file. */
@@ -51,9 +52,6 @@ const char *ns_cure_state_path(void);
 
 /* --- borrow.c: one socket -------------------------------------------------------------------- */
 
-/* The least TCP_DELACK_MAX_US that the kernel accepts; -1: it has no such option. */
-int ns_cure_least_delack(void);
-
 /* A descriptor of a process, which is readable when it has ended, or -errno; for a thread's id,
  * -ESRCH. */
 int ns_cure_open_process(pid_t pid);
@@ -73,6 +71,7 @@ enum ns_cure_result {
     NS_CURE_CHANGED,
     NS_CURE_UNCHANGED, /* it has the options already; undo: somebody has changed it since */
     NS_CURE_HALF,      /* the same, but this kernel cannot limit the delay of its ACKs */
+    NS_CURE_ACCEPTS,   /* the kernel treats what the listener accepts */
     NS_CURE_NO_RULE,
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
@@ -85,7 +84,9 @@ enum ns_cure_result {
 struct ns_cure_row {
     pid_t pid; /* 0 with --follow */
     char name[64];
-    unsigned listeners, connections, nodelay, delack; /* of those that were changed */
+    unsigned listeners, connections; /* that were changed */
+    unsigned nodelay, delack;        /* options that were set or limited */
+    unsigned nodelay_restored, delack_restored;
     unsigned results[NS_CURE_RESULTS];
     unsigned told; /* with --follow: a bit for each result that was printed */
 };
@@ -125,8 +126,7 @@ struct ns_cure {
     bool all, follow, undo, dry_run;
     const struct ns_policy *policy;
     int least_delack;
-    bool
-        limits_delack; /* this kernel can limit the delay of the ACKs of a connection that exists */
+    bool sets_nodelay; /* the kernel sets TCP_NODELAY on the new connections of groups */
     /* state of the scan */
     struct ns_owners owners;
     struct ns_cure_socket *sockets; /* of the last list: a hash table by cookie */

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* See group.h. Owns the names in NS_GROUP_PINS: "marks" for the map, and for each group a directory
- * with the number of the group, which has a name for each link. */
+/* See group.h. Owns the names in NS_GROUP_PINS: for each group a directory with the number of the
+ * group, which has a name for each link. */
 #include "cure/group.h"
 
 #include "base/path.h"
-#include "cure/bpf.h"
+#include "conn/delack.h"
 #include "cure/code.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/bpf.h>
 #include <linux/magic.h>
+#include <mntent.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
-
-#define MARKS NS_GROUP_PINS "/marks"
-
-/* The root's, which is not visible in a cgroup namespace (fs/kernfs/mount.c). */
-enum { ROOT_INODE = 1 };
 
 static const struct {
     const char *name;
@@ -61,22 +61,20 @@ static int add_directory(struct ns_groups *groups, const char *path)
     return add(groups, path, st.st_ino);
 }
 
-/* Where the cgroup2 file system is mounted: "" if it is not. */
+/* Where the cgroup2 file system is mounted, with its root if that is visible; "": nowhere. */
 static const char *root_path(void)
 {
     static char path[PATH_MAX];
-    char line[2 * PATH_MAX], type[64];
-    FILE *stream = fopen("/proc/self/mountinfo", "re");
+    FILE *stream = setmntent("/proc/self/mounts", "re");
+    const struct mntent *mount;
+    struct stat st = {0};
     *path = '\0';
-    while (stream && fgets(line, sizeof line, stream)) {
-        const char *rest = strstr(line, " - ");
-        if (rest && sscanf(rest, " - %63s", type) == 1 && strcmp(type, "cgroup2") == 0 &&
-            sscanf(line, "%*s %*s %*s %*s %4095s", path) == 1)
-            break;
-        *path = '\0';
-    }
+    while (stream && st.st_ino != NS_GROUP_ROOT && (mount = getmntent(stream)))
+        if (strcmp(mount->mnt_type, "cgroup2") == 0 && stat(mount->mnt_dir, &st) == 0 &&
+            (!*path || st.st_ino == NS_GROUP_ROOT))
+            snprintf(path, sizeof path, "%s", mount->mnt_dir);
     if (stream)
-        fclose(stream);
+        endmntent(stream);
     return path;
 }
 
@@ -141,7 +139,7 @@ int ns_groups_find_root(struct ns_groups *groups)
 {
     const char *root = root_path();
     struct stat st;
-    if (*root && (stat(root, &st) != 0 || st.st_ino != ROOT_INODE))
+    if (*root && (stat(root, &st) != 0 || st.st_ino != NS_GROUP_ROOT))
         return -EXDEV;
     return *root ? add_directory(groups, root) : -ENODEV;
 }
@@ -174,21 +172,28 @@ int ns_groups_find_kept(struct ns_groups *groups)
     return error;
 }
 
-const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
+bool ns_group_path(pid_t pid, char *path, size_t size)
 {
-    const char *root = root_path();
-    const size_t length = strlen(root);
-    char path[2 * PATH_MAX], line[PATH_MAX + 8] = "";
-    struct stat st;
-    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    FILE *stream = fopen(path, "re");
-    while (stream && fgets(line, sizeof line, stream) && strncmp(line, "0::/", 4) != 0)
-        *line = '\0';
+    char file[64], line[PATH_MAX + 8];
+    bool found = false;
+    snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
+    FILE *stream = fopen(file, "re");
+    while (stream && !found && fgets(line, sizeof line, stream))
+        found = strncmp(line, "0::/", 4) == 0;
     if (stream)
         fclose(stream);
     line[strcspn(line, "\n")] = '\0';
-    snprintf(path, sizeof path, "%s%s", root, *line ? line + 3 : "");
-    for (char *end = path + strlen(path); *line && end >= path + length; end = strrchr(path, '/')) {
+    return found && *root_path() &&
+           (size_t)snprintf(path, size, "%s%s", root_path(), line + 3) < size;
+}
+
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
+{
+    char path[2 * PATH_MAX];
+    struct stat st;
+    if (!ns_group_path(pid, path, sizeof path))
+        return NULL;
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
         *end = '\0';
         for (size_t i = 0; i < groups->n && stat(path, &st) == 0; i++)
             if (groups->at[i].id == st.st_ino)
@@ -230,59 +235,91 @@ void ns_groups_release(struct ns_groups *groups)
 
 /* --- Their programs -------------------------------------------------------------------------- */
 
-/* The descriptors of the map and of the programs. */
-struct loaded {
-    int marks, programs[NS_GROUP_PROGRAMS];
-};
+/* Returns a descriptor, which is close-on-exec, or 0, or -errno. */
+static int bpf(enum bpf_cmd command, union bpf_attr attr)
+{
+    long result = syscall(SYS_bpf, command, &attr, sizeof attr);
+    return result < 0 ? -errno : (int)result;
+}
 
-static int load(const struct ns_policy *policy, struct loaded *loaded)
+/* The kernel reads a pointer as 64 bits. */
+static uint64_t address(const void *pointer)
+{
+    return (uintptr_t)pointer;
+}
+
+/* Loads a program. Returns its descriptor or -errno. */
+static int load(int n, const struct ns_policy *policy)
 {
     const struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
     struct ns_code *code = malloc(sizeof *code);
+    int program = code ? 0 : -ENOMEM;
     setrlimit(RLIMIT_MEMLOCK, &most); /* it counts programs before Linux 5.11 */
-    int marks = ns_bpf_open(MARKS), error;
-    loaded->marks = marks = marks >= 0 ? marks : ns_bpf_marks();
-    if (!code || marks < 0) {
-        free(code);
-        return marks < 0 ? marks : -ENOMEM;
-    }
-    error = ns_code_connections(code, policy, marks);
-    for (int n = 0; n < NS_GROUP_PROGRAMS && !error; n++) {
-        if (n > 0)
-            ns_code_options(code, marks, true);
-        loaded->programs[n] = ns_bpf_load(programs[n].type, programs[n].attach, code->at, code->n);
-        if (n > 0 && loaded->programs[n] == -EINVAL) {
-            ns_code_options(code, marks, false);
-            loaded->programs[n] =
-                ns_bpf_load(programs[n].type, programs[n].attach, code->at, code->n);
-        }
-        error = loaded->programs[n] < 0 ? loaded->programs[n] : 0;
-    }
+    if (code && n == 0)
+        program = ns_code_connections(code, policy, ns_group_least_delack());
+    else if (code)
+        ns_code_options(code);
+    if (!program)
+        program = bpf(BPF_PROG_LOAD, (union bpf_attr){.prog_type = programs[n].type,
+                                                      .expected_attach_type = programs[n].attach,
+                                                      .insns = address(code->at),
+                                                      .insn_cnt = (uint32_t)code->n,
+                                                      .license = address("MIT"),
+                                                      .prog_name = "nagleshim"});
     free(code);
-    return error;
+    /* The verifier's error looks like that of a file. */
+    return program == -EACCES ? -EINVAL : program;
 }
 
-static const char *name_of(const struct ns_group *group, const char *link)
+/* The path of a link's name, or of its group's directory. */
+static const char *name_of(uint64_t group, const char *link)
 {
     static char path[128];
-    snprintf(path, sizeof path, NS_GROUP_PINS "/%" PRIu64 "%s%s", group->id, *link ? "/" : "",
-             link);
+    snprintf(path, sizeof path, NS_GROUP_PINS "/%" PRIu64 "%s%s", group, *link ? "/" : "", link);
     return path;
+}
+
+static int open_link(uint64_t group, int n)
+{
+    const char *path = name_of(group, programs[n].name);
+    return bpf(BPF_OBJ_GET, (union bpf_attr){.pathname = address(path)});
+}
+
+/* Links a program to a group, beside those of others. */
+static int make_link(const struct ns_group *group, int n, int program)
+{
+    int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return -errno;
+    int link =
+        bpf(BPF_LINK_CREATE, (union bpf_attr){.link_create = {.prog_fd = (uint32_t)program,
+                                                              .target_fd = (uint32_t)directory,
+                                                              .attach_type = programs[n].attach}});
+    close(directory);
+    return link == -EPERM ? -EBUSY : link;
+}
+
+/* Gives a link a name, with which it outlives this process. */
+static int keep_link(const struct ns_group *group, int n, int link)
+{
+    if (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST)
+        return -errno;
+    const char *path = name_of(group->id, programs[n].name);
+    return bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = address(path), .bpf_fd = (uint32_t)link});
 }
 
 /* Runs one program in a group. One that is kept is replaced by one that is to be kept. */
 static int run(struct ns_group *group, int n, int program, bool keep)
 {
-    const char *name = name_of(group, programs[n].name);
-    int link = keep ? ns_bpf_open(name) : -ENOENT;
-    int error = link >= 0 ? ns_bpf_replace(link, program) : 0;
-    if (link < 0) {
-        int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        link = directory < 0 ? -errno : ns_bpf_link(program, directory, programs[n].attach);
-        error = link < 0 ? link : keep ? ns_bpf_pin(link, name) : 0;
-        if (directory >= 0)
-            close(directory);
-    }
+    int link = keep ? open_link(group->id, n) : -ENOENT, error = 0;
+    if (link >= 0)
+        error = bpf(BPF_LINK_UPDATE,
+                    (union bpf_attr){.link_update = {.link_fd = (uint32_t)link,
+                                                     .new_prog_fd = (uint32_t)program}});
+    else if ((link = make_link(group, n, program)) < 0)
+        error = link;
+    else if (keep)
+        error = keep_link(group, n, link);
     if (!error && !keep)
         group->links[n] = link;
     else if (link >= 0)
@@ -290,71 +327,98 @@ static int run(struct ns_group *group, int n, int program, bool keep)
     return error;
 }
 
-static int make_directory(const char *path)
-{
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -errno;
-}
-
-/* Makes the names' directories. -ENXIO: there is no BPF file system. */
-static int make_directories(const struct ns_groups *groups, int marks)
+int ns_groups_lock(bool create)
 {
     struct statfs fs;
+    struct stat mine, now;
     if (statfs(NS_GROUP_BPF, &fs) != 0 || (unsigned long)fs.f_type != BPF_FS_MAGIC)
         return -ENXIO;
-    int error = make_directory(NS_GROUP_PINS);
-    if (!error && access(MARKS, F_OK) != 0)
-        error = ns_bpf_pin(marks, MARKS);
-    for (size_t i = 0; i < groups->n && !error; i++)
-        error = make_directory(name_of(&groups->at[i], ""));
-    return error;
+    for (;;) {
+        if (create && mkdir(NS_GROUP_PINS, 0700) != 0 && errno != EEXIST)
+            return -errno;
+        int fd = open(NS_GROUP_PINS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX) != 0 || fstat(fd, &mine) != 0)
+            return -errno;
+        if (stat(NS_GROUP_PINS, &now) == 0 && now.st_ino == mine.st_ino)
+            return 0;
+        close(fd); /* an undo has removed it */
+        if (!create)
+            return -ENOENT;
+    }
 }
 
-/* Removes what is left of groups without a program for connections. */
-static void tidy(const struct ns_groups *groups)
+/* Removes the link of a program, and, after the last one, what is left. */
+static void remove_link(uint64_t group, int n)
 {
-    struct ns_groups left = {0};
-    for (size_t i = 0; i < groups->n; i++) {
-        if (access(name_of(&groups->at[i], programs[0].name), F_OK) == 0)
-            continue;
-        unlink(name_of(&groups->at[i], programs[1].name));
-        rmdir(name_of(&groups->at[i], ""));
+    int link = open_link(group, n);
+    if (link >= 0) {
+        /* Without, the kernel ends it some time later. */
+        bpf(BPF_LINK_DETACH, (union bpf_attr){.link_detach = {.link_fd = (uint32_t)link}});
+        close(link);
     }
-    if (ns_groups_find_kept(&left) == 0 && left.n == 0) {
-        unlink(MARKS);
-        rmdir(NS_GROUP_PINS);
-    }
-    ns_groups_release(&left);
-}
-
-int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep, bool is_dry)
-{
-    struct loaded loaded = {-1, {-1, -1}};
-    int error = load(policy, &loaded);
-    if (!error && keep && !is_dry)
-        error = make_directories(groups, loaded.marks);
-    for (size_t i = 0; i < groups->n && !is_dry; i++)
-        for (int n = NS_GROUP_PROGRAMS - 1; n >= 0 && !error; n--)
-            error = run(&groups->at[i], n, loaded.programs[n], keep);
-    for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
-        if (loaded.programs[n] >= 0)
-            close(loaded.programs[n]);
-    if (loaded.marks >= 0)
-        close(loaded.marks);
-    if (error)
-        tidy(groups);
-    return error;
+    unlink(name_of(group, programs[n].name));
+    rmdir(name_of(group, ""));
+    rmdir(NS_GROUP_PINS);
 }
 
 void ns_groups_remove(const struct ns_groups *groups, bool finally)
 {
-    for (size_t i = 0; i < groups->n && !finally; i++)
-        unlink(name_of(&groups->at[i], programs[0].name));
-    if (finally)
-        tidy(groups);
+    for (size_t i = 0; i < groups->n; i++)
+        remove_link(groups->at[i].id, finally);
 }
 
-bool ns_group_change(int fd, int nodelay, unsigned mark)
+void ns_groups_tidy(void)
 {
-    const struct ns_code_call call = {nodelay, NS_KERNEL_MAGIC, mark};
-    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &call, sizeof call) != 0 && errno == EPERM;
+    struct ns_groups kept = {0};
+    struct stat st;
+    const bool sees_all = stat(root_path(), &st) == 0 && st.st_ino == NS_GROUP_ROOT;
+    ns_groups_find_kept(&kept);
+    for (size_t i = 0; i < kept.n; i++)
+        if ((sees_all && !*kept.at[i].path) ||
+            access(name_of(kept.at[i].id, programs[0].name), F_OK) != 0)
+            for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
+                remove_link(kept.at[i].id, n);
+    rmdir(NS_GROUP_PINS);
+    ns_groups_release(&kept);
+}
+
+int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep, bool is_dry)
+{
+    int loaded[NS_GROUP_PROGRAMS], error = 0;
+    for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
+        loaded[n] = load(n, policy);
+    if (loaded[0] < 0)
+        error = loaded[0];
+    /* Without the second one before Linux 5.15, which sets no TCP_NODELAY on new connections. */
+    for (size_t i = 0; i < groups->n && !is_dry; i++)
+        for (int n = NS_GROUP_PROGRAMS - 1; n >= 0 && !error; n--)
+            error = loaded[n] == -EINVAL ? 0 : run(&groups->at[i], n, loaded[n], keep);
+    for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
+        if (loaded[n] >= 0)
+            close(loaded[n]);
+    return error;
+}
+
+int ns_group_least_delack(void)
+{
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    return (int)(2 * tick.tv_nsec / 1000);
+}
+
+int ns_socket_least_delack(void)
+{
+    int limit = ns_group_least_delack(), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t size = sizeof limit;
+    if (setsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, size) != 0 ||
+        getsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, &size) != 0)
+        limit = -1;
+    if (fd >= 0)
+        close(fd);
+    return limit;
+}
+
+bool ns_group_limit(int fd, int delack)
+{
+    return setsockopt(fd, IPPROTO_TCP, NS_CODE_OPTION, &delack, sizeof delack) == 0;
 }

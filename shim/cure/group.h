@@ -13,7 +13,10 @@
 #define NS_GROUP_BPF "/sys/fs/bpf"
 #define NS_GROUP_PINS NS_GROUP_BPF "/nagleshim"
 
-enum { NS_GROUP_PROGRAMS = 2 };
+enum {
+    NS_GROUP_PROGRAMS = 2,
+    NS_GROUP_ROOT = 1, /* the root's inode; a cgroup namespace has another root (fs/kernfs) */
+};
 
 struct ns_group {
     char path[PATH_MAX];          /* "": it was removed */
@@ -37,28 +40,46 @@ int ns_groups_find_root(struct ns_groups *groups);
 /* Adds each group whose programs have names. 0, -EACCES or -ENOMEM; no such group is no error. */
 int ns_groups_find_kept(struct ns_groups *groups);
 
+/* The directory of the process's group. False: it is not known. */
+bool ns_group_path(pid_t pid, char *path, size_t size);
+
 /* Is one of these groups the process's own, or one above that? Returns it or NULL. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 
 /* Adds the processes of the groups and of those below. */
 void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
-/* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove;
- * otherwise until ns_groups_release. Replaces what an earlier call has kept. is_dry: only shows
- * that the kernel accepts the programs. 0 or -errno; on an error, the groups before the one that
- * failed are cured. */
+/* Locks the names, until the process ends, against other cures and undos. Waits for those. create:
+ * make their directory. 0; -ENOENT: there is none; -ENXIO: there is no BPF file system; -EACCES,
+ * ...: it cannot be written. */
+int ns_groups_lock(bool create);
+
+/* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
+ * for which the names are locked; otherwise until ns_groups_release. Replaces what an earlier call
+ * has kept. is_dry: only shows that the kernel accepts the programs. 0; -EPERM: without the rights;
+ * -EBUSY: the groups' other programs allow none beside them; or another -errno. On an error, the
+ * groups before the one that failed are cured. */
 int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep,
                    bool is_dry);
 
 /* Ends the cure of new connections, and, with finally, that of the calls by which connections that
- * exist are restored: see ns_group_change. */
+ * exist are restored: see ns_group_limit. */
 void ns_groups_remove(const struct ns_groups *groups, bool finally);
+
+/* Removes the names of groups that are gone, and what a cure has left that failed. */
+void ns_groups_tidy(void);
 
 void ns_groups_release(struct ns_groups *groups);
 
-/* Changes a connection, whose descriptor was borrowed, to a mark (see code.h); nodelay is its
- * TCP_NODELAY. False: its group has no programs, or the connection has this mark already, or the
- * kernel cannot do so (before Linux 5.15). */
-bool ns_group_change(int fd, int nodelay, unsigned mark);
+/* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock
+ * (TCP_TIMEOUT_MIN, include/net/tcp.h). */
+int ns_group_least_delack(void);
+
+/* The same of TCP_DELACK_MAX_US, as getsockopt(2) returns it; -1: the kernel has no such option. */
+int ns_socket_least_delack(void);
+
+/* Limits the delayed ACKs of a borrowed socket to so many microseconds, if the kernel accepts this
+ * value. False: no program of ours is in force for the socket, or it is before Linux 5.15. */
+bool ns_group_limit(int fd, int delack);
 
 #endif

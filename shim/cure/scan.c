@@ -17,6 +17,9 @@
 
 enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
 
+/* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
+enum { DELACK_DEFAULT_US = 200000 };
+
 struct ns_cure_socket {
     uint64_t cookie; /* 0: an empty slot */
     uint64_t inode;  /* 0: not accepted yet */
@@ -206,14 +209,14 @@ static struct ns_cure_values restored(const struct ns_cure_record *record,
 {
     const struct ns_cure_values *before = &record->before, *after = &record->after;
     return (struct ns_cure_values){after->nodelay == now->nodelay ? before->nodelay : -1,
-                                   after->delack == now->delack ? before->delack : -1};
+                                   after->delack == now->delack ? before->delack : -1, -1};
 }
 
 /* What a socket is to have by its rule. */
 static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_rule *rule,
                                     const struct ns_cure_values *now)
 {
-    struct ns_cure_values then = {-1, -1};
+    struct ns_cure_values then = {-1, -1, -1};
     if (ns_send_modes[rule->send].nodelay && now->nodelay == 0)
         then.nodelay = 1;
     if (rule->ack == NS_ACK_BEFORE_WAIT && cure->least_delack > 0 &&
@@ -230,7 +233,7 @@ static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
         .cookie = socket->cookie,
         .netns = (unsigned long)socket->netns->inode,
         .listener_port = socket->listens ? ntohs(socket->key.id.idiag_sport) : 0,
-        .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack},
+        .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack, -1},
         .after = *then};
     int error = cure->directory < 0 ? cure->directory : ns_cure_state_add(cure->directory, &record);
     cure->n_added++;
@@ -238,38 +241,71 @@ static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
         cure->unkept = error;
 }
 
-/* Change the options of a borrowed socket, and count it. Returns an enum ns_cure_result. */
-static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
-                  const struct ns_rule *rule, struct ns_cure_row *row)
+/* What a connection of a group that is cured is to have. options: those of its rule, or 0. */
+static struct ns_cure_values of_group(const struct ns_cure *cure, unsigned options,
+                                      const struct ns_cure_values *now)
 {
-    const unsigned mark = rule ? ns_code_mark(rule) : 0;
-    const int before = ns_cure_get(fd).nodelay;
-    /* A dry run does not know what the kernel has set already. */
-    const bool by_kernel = cure->by_kernel && (cure->dry_run ? mark != 0 && cure->limits_delack
-                                                             : ns_group_change(fd, before, mark));
+    const bool is_cured = now->nodelay == 1 && now->mark != NS_MARK_NONE;
+    const int own = is_cured ? now->mark - NS_MARK_OWN_0 : now->nodelay;
+    const bool sets = options & NS_CODE_NODELAY, limits = options & NS_CODE_DELACK;
+    const bool is_limited = now->delack == cure->least_delack;
+    struct ns_cure_values then = {sets ? 1 : own, -1, sets ? NS_MARK_OWN_0 + own : NS_MARK_NONE};
+    if (limits != is_limited || now->delack < 0) /* it is not known before Linux 6.17 */
+        then.delack = limits ? ns_group_least_delack() : DELACK_DEFAULT_US;
+    then.nodelay = then.nodelay == now->nodelay ? -1 : then.nodelay;
+    then.mark = then.mark == now->mark ? -1 : then.mark;
+    return then;
+}
+
+static void count(const struct ns_cure *cure, const struct ns_cure_socket *socket,
+                  const struct ns_cure_values *then, struct ns_cure_row *row)
+{
+    const bool sets = !cure->undo && then->nodelay != 0,
+               limits = !cure->undo && then->delack != DELACK_DEFAULT_US;
+    row->listeners += socket->listens;
+    row->connections += !socket->listens;
+    *(sets ? &row->nodelay : &row->nodelay_restored) += then->nodelay >= 0;
+    *(limits ? &row->delack : &row->delack_restored) += then->delack >= 0;
+}
+
+/* Change the options of a borrowed socket, and count it. by_kernel: its group may be cured. Returns
+ * an enum ns_cure_result. */
+static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
+                  const struct ns_rule *rule, bool by_kernel, struct ns_cure_row *row)
+{
+    const unsigned options = rule ? ns_code_options_of(rule) : 0;
     const struct ns_cure_values now = ns_cure_get(fd);
     struct ns_cure_record *record = cure->undo ? record_of(cure, socket, &now) : NULL;
-    struct ns_cure_values then = {-1, -1};
-    if (!rule && !record && !by_kernel)
+    struct ns_cure_values then;
+    /* MPTCP has no mark. A dry run asks before there are programs. */
+    const bool in_group = by_kernel && now.mark >= 0 && !record &&
+                          ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
+    if (in_group && socket->listens && cure->sets_nodelay)
+        return cure->undo ? NS_CURE_NO_RULE : NS_CURE_ACCEPTS;
+    if (record)
+        then = restored(record, &now);
+    else if (in_group && !socket->listens)
+        then = of_group(cure, options, &now);
+    else if (rule)
+        then = wanted(cure, rule, &now);
+    else
         return NS_CURE_NO_RULE;
-    if (rule || record)
-        then = record ? restored(record, &now) : wanted(cure, rule, &now);
     const bool is_changed = then.nodelay >= 0 || then.delack >= 0;
-    if (is_changed && !cure->undo && !cure->dry_run)
+    if (is_changed && then.mark < 0 && !in_group && !cure->undo && !cure->dry_run)
         note(cure, socket, &now, &then);
-    int error = is_changed && !cure->dry_run ? ns_cure_set(fd, &then) : 0;
+    int error = cure->dry_run ? 0 : ns_cure_set(fd, &then);
     if (error) {
         cure->error = error;
         return NS_CURE_FAILED;
     }
     if (record && record->cookie == socket->cookie)
         record->is_done = true;
-    if (!is_changed && !by_kernel)
-        return mark & NS_MARK_DELACK && !cure->limits_delack ? NS_CURE_HALF : NS_CURE_UNCHANGED;
-    row->listeners += socket->listens;
-    row->connections += !socket->listens;
-    row->nodelay += then.nodelay >= 0 || now.nodelay != before;
-    row->delack += then.delack >= 0 || (by_kernel && (!rule || mark & NS_MARK_DELACK));
+    if (!is_changed && cure->undo && !record)
+        return NS_CURE_NO_RULE;
+    if (!is_changed)
+        return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF
+                                                                  : NS_CURE_UNCHANGED;
+    count(cure, socket, &then, row);
     return NS_CURE_CHANGED;
 }
 
@@ -284,7 +320,8 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     if (process->has_library && !cure->undo)
         return NS_CURE_HAS_LIBRARY;
     /* A rule of an earlier policy may have cured it. */
-    if (!rule && !cure->by_kernel && !(cure->undo && record_of(cure, socket, NULL)))
+    const bool by_kernel = cure->by_kernel && !process->has_library;
+    if (!rule && !by_kernel && !(cure->undo && record_of(cure, socket, NULL)))
         return NS_CURE_NO_RULE;
     fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
@@ -295,7 +332,7 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
         cure->error = fd;
         return NS_CURE_FAILED;
     }
-    result = change(cure, socket, fd, rule, row);
+    result = change(cure, socket, fd, rule, by_kernel, row);
     close(fd);
     return result;
 }
@@ -377,7 +414,7 @@ int ns_cure_begin(struct ns_cure *cure)
         error = cure->process < 0 ? cure->process : ns_owners_add(&cure->owners, cure->pid);
     if (!error)
         error = find_owners(cure);
-    if (!error && !cure->owners.all && cure->owners.n_processes == 0 && !cure->by_kernel)
+    if (!error && !cure->owners.all && cure->owners.n_processes == 0 && !cure->groups.n)
         error = -ESRCH;
     return error;
 }

@@ -40,7 +40,8 @@ cure() {
 programs_are() {
     local found
     found=$("$python" tests/helpers/bpf.py count "$group")
-    [[ $found == "$1 $1" ]] || wrong "not $1 programs each, but $found"
+    # Before Linux 5.15 no program changes a setsockopt call.
+    [[ $found == "$1 $1" || (${NS_KERNEL-} == 5.10.* && $found == "$1 "*) ]] || wrong "not $1 programs each, but $found"
 }
 
 # rounds WHO SERVER CLIENT: 20 requests. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO, "server", "client" or both,
@@ -91,7 +92,7 @@ sets_nodelay() {
     rounds client 'libc 2' 'libc 1' && median_is stalls
     cure --cgroup "$group"
     expect_status 0
-    [[ $flows == stalls ]] || expect_part output "$group: the kernel will cure new connections, until --undo or the next boot"
+    [[ $flows == stalls ]] || expect_part output "$group: the kernel will cure new connections, until --undo or the end of the group"
     programs_are 1
     rounds client 'libc 1' 'libc 2' && median_is $flows
     rounds client 'libc 2' 'libc 1' && median_is waits
@@ -209,7 +210,7 @@ options_are() {
     programs_are 0
     options_are 'client 0'
     cure --cgroup "$group"
-    expect 0 output has ": 4 connections" output lacks ' not changed'
+    expect 0 output has ": 4 connections" output has ': 1 socket not changed: the kernel treats the connections that they accept'
     words=connect options_are 'client 1' 'server 1' 'nodelay 1' 'other 1' 'later 1' 'accepted 1'
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "cured by the kernel: connections of the control group $group ('nagleshim cure')"
@@ -220,7 +221,7 @@ options_are() {
     words='nodelay 0' options_are 'nodelay 1'
     words='other 1' options_are 'other 1'
     cure --undo
-    expect 0 output has 'TCP_NODELAY restored on 7'
+    expect 0 output has ': 6 connections' output has ': TCP_NODELAY restored on ' output lacks ' not changed'
     options_are 'client 0' 'server 0' 'nodelay 0' 'other 1' 'later 0' 'accepted 0'
     words='other 0' options_are 'other 0'
     cure --undo
@@ -251,6 +252,31 @@ options_are() {
     programs_are 2
     cure --undo --cgroup "$group"
     programs_are 1
+    mkdir "$group/inner"
+    "$python" tests/helpers/bpf.py only "$group/inner"
+    cure --cgroup "$group/inner"
+    rmdir "$group/inner"
+    expect 0 stderr has 'the kernel does not cure new connections: a program of the group, or of one above it, allows no other'
+    run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
+}
+
+@test "cures and undos at the same moment do not disturb each other, and a cure removes the names of groups that are gone" {
+    local i pid
+    mkdir "$group/gone"
+    cure --cgroup "$group/gone"
+    rmdir "$group/gone"
+    for i in {1..8}; do
+        "${inside[@]}" "$NS" cure --cgroup "$group" >/dev/null 2>>"$T/errors" &
+        NS_STARTED+=("$!")
+        "${inside[@]}" "$NS" cure --undo >/dev/null 2>>"$T/errors" &
+        NS_STARTED+=("$!")
+    done
+    for pid in "${NS_STARTED[@]: -16}"; do wait "$pid"; done
+    run ! grep -v 'no socket was restored' "$T/errors"
+    cure --cgroup "$group"
+    programs_are 1
+    run "${inside[@]}" ls /sys/fs/bpf/nagleshim
+    expect 0 output is "$(stat -c %i "$group")"
 }
 
 @test "with --follow the programs end with the command, however that ends, and it wakes up for nothing" {
@@ -267,13 +293,18 @@ options_are() {
         holds "$(awk '/voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status") - $switches <= 2"
         ns_stop follow $signal
         programs_are 0
+        ns_stop options
         exec 7>&-
         rm "$T/words"
     done
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
 }
 
-@test "in a control group namespace, --all does not stand for the whole system" {
+@test "groups are found where the file system is mounted; in a control group namespace, --all is not the whole system" {
+    mkdir "$T/a b"
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2; mount -t cgroup2 none "$1/a b" && shift && exec "$@"' sh "$T" \
+        "$NS" cure --cgroup "${group##*/}" --dry-run
+    expect 0 stderr is '' output has "$T/a b/${group##*/}: the kernel would "
     run --separate-stderr "${in_group[@]}" unshare --mount --cgroup sh -c 'umount -a -t cgroup2; mount -t cgroup2 none /sys/fs/cgroup &&
         exec "$@"' sh "$NS" cure --all --dry-run
     expect 0 stderr has 'the kernel does not cure new connections: the root of the control groups is not visible here'

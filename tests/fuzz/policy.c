@@ -89,14 +89,16 @@ static void check_kernel(const struct ns_policy *policy, const struct ns_ruleset
 {
     static struct ns_code code;
     static const struct in6_addr addrs[] = {{{{[10] = 0xFF, 0xFF, 127, 0, 0, 1}}}, {{{[15] = 1}}}};
-    for (int i = 0; i < 4 && ns_code_connections(&code, policy, 0) == 0; i++) {
+    for (int i = 0; i < 4 && ns_code_connections(&code, policy, 8000) == 0; i++) {
         const struct ns_address end = {.known = true, .addr = addrs[i / 2], .port = 80};
         const struct ns_socket_facts facts = {i % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER, end, end};
         const struct ns_rule *rule = ns_match_socket(set, &facts);
         struct bpf_sock_ops ops = bpf_connection(i % 2, &end, &end);
         struct bpf_run run = {0};
         MUST(bpf_run(&run, &code, &ops) == 1);
-        MUST((run.mark & NS_MARK_CURED) == (rule ? ns_code_mark(rule) : 0));
+        const unsigned options = rule ? ns_code_options_of(rule) : 0;
+        MUST(run.nodelay == !!(options & NS_CODE_NODELAY));
+        MUST(run.delack == (options & NS_CODE_DELACK ? 8000 : 0));
     }
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """bpf.py count GROUP: prints how many programs of a control group see its connections and its calls of setsockopt.
-bpf.py add GROUP: adds a program of somebody else, which allows everything, until the group is removed."""
+bpf.py add GROUP: adds a program of somebody else, which allows everything, until the group is removed. bpf.py only GROUP:
+the same, but it allows no program beside it."""
 import ctypes
 import os
 import struct
@@ -23,12 +24,12 @@ def bpf(command, attributes):
 
 group = os.open(sys.argv[2], os.O_RDONLY)
 for kind, attach in (SOCK_OPS, SETSOCKOPT):
-    if sys.argv[1] == "add":
+    if sys.argv[1] != "count":
         code = ctypes.create_string_buffer(struct.pack("<BBhi", 0xB7, 0, 0, 1) + struct.pack("<BBhi", 0x95, 0, 0, 0))
         licence = ctypes.create_string_buffer(b"MIT")
         fields = (kind, 2, ctypes.addressof(code), ctypes.addressof(licence))
         program, _ = bpf(PROG_LOAD, struct.pack("<IIQQ", *fields) + bytes(44) + struct.pack("<I", attach))
-        bpf(PROG_ATTACH, struct.pack("<IIII", group, program, attach, ALLOW_MULTI))
+        bpf(PROG_ATTACH, struct.pack("<IIII", group, program, attach, ALLOW_MULTI * (sys.argv[1] == "add")))
     else:
         ids = ctypes.create_string_buffer(256)
         _, result = bpf(PROG_QUERY, struct.pack("<IIIIQI", group, attach, 0, 0, ctypes.addressof(ids), 64))

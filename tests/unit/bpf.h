@@ -10,39 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A connection, and what is kept for it. */
+/* The options of a connection. */
 struct bpf_run {
-    bool has_mark; /* in the map */
-    uint32_t mark;
-    int nodelay, delack; /* the options */
-    int least_delack;    /* less is refused */
-    unsigned changes;    /* calls that changed an option */
+    int nodelay, delack, mark;
+    bool is_old; /* before Linux 6.1, bpf_setsockopt does not know TCP_NODELAY */
 };
 
 static uint64_t bpf_help(struct bpf_run *run, int function, const uint64_t *reg)
 {
     const int *value = (const int *)reg[4]; /* NOLINT(performance-no-int-to-ptr) */
-    if (function == BPF_FUNC_sk_storage_get) {
-        if (!run->has_mark && !(reg[4] & BPF_SK_STORAGE_GET_F_CREATE))
-            return 0;
-        run->has_mark = true;
-        return (uintptr_t)&run->mark;
-    }
     int *option = reg[3] == TCP_NODELAY          ? &run->nodelay
+                  : reg[3] == NS_MARK_OPTION     ? &run->mark
                   : reg[3] == TCP_BPF_DELACK_MAX ? &run->delack
                                                  : NULL;
     if (!option || reg[2] != IPPROTO_TCP || reg[5] != sizeof(int))
         abort();
+    if (run->is_old && option != &run->delack)
+        return (uint64_t)-22;
     if (function == BPF_FUNC_getsockopt)
         memcpy((void *)value, option, sizeof *option);
-    else if (function != BPF_FUNC_setsockopt)
-        abort();
-    else if (option == &run->delack && *value < run->least_delack)
-        return (uint64_t)-22;
-    else {
+    else if (function == BPF_FUNC_setsockopt)
         *option = *value;
-        run->changes++;
-    }
+    else
+        abort();
     return 0;
 }
 
@@ -52,6 +42,7 @@ static bool bpf_jumps(int op, uint64_t a, uint64_t b)
            : op == BPF_JNE  ? a != b
            : op == BPF_JGT  ? a > b
            : op == BPF_JLT  ? a < b
+           : op == BPF_JLE  ? a <= b
            : op == BPF_JSET ? (a & b) != 0
                             : (abort(), false);
 }

@@ -5,6 +5,8 @@
 #include "bpf.h"
 #include "unit.h"
 
+enum { LEAST = 8000 };
+
 static struct ns_code code;
 
 static struct ns_policy *parse(const char *text)
@@ -68,13 +70,12 @@ static struct ns_address random_address(bool v4)
     return address;
 }
 
-/* The mark that the first program gives to a new connection. */
-static unsigned mark_of(const struct ns_socket_facts *facts, struct bpf_run *run)
+/* Runs the first program at a new connection. Returns its result. */
+static uint64_t opens_with(const struct ns_socket_facts *facts, struct bpf_run *run)
 {
     struct bpf_sock_ops ops =
         bpf_connection(facts->role == NS_ROLE_CLIENT, &facts->local, &facts->remote);
-    bool good = bpf_run(run, &code, &ops) == 1;
-    return good ? run->mark & NS_MARK_CURED : ~0U;
+    return bpf_run(run, &code, &ops);
 }
 
 CHECK(test_the_rules_are_those_of_the_library)
@@ -86,18 +87,19 @@ CHECK(test_the_rules_are_those_of_the_library)
         struct ns_policy *policy = random_policy();
         struct ns_ruleset rules;
         if (!policy || ns_ruleset_build(&rules, policy, &(struct ns_process){0}) != 0 ||
-            ns_code_connections(&code, policy, 0) != 0)
+            ns_code_connections(&code, policy, LEAST) != 0)
             abort();
         for (int s = 0; s < SOCKETS; s++) {
             const bool v4 = rand() % 2;
             const struct ns_socket_facts facts = {rand() % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER,
                                                   random_address(v4), random_address(v4)};
             const struct ns_rule *rule = ns_match_socket(&rules, &facts);
-            const unsigned expected = rule ? ns_code_mark(rule) : 0;
-            struct bpf_run run = {.least_delack = 8000, .delack = 200000};
-            wrong += mark_of(&facts, &run) != expected;
-            wrong += run.nodelay != !!(expected & NS_MARK_NODELAY);
-            wrong += run.delack != (expected & NS_MARK_DELACK ? 8000 : 200000);
+            const unsigned expected = rule ? ns_code_options_of(rule) : 0;
+            struct bpf_run run = {.delack = 200000};
+            wrong += opens_with(&facts, &run) != 1;
+            wrong += run.nodelay != !!(expected & NS_CODE_NODELAY);
+            wrong += run.mark != (expected & NS_CODE_NODELAY ? NS_MARK_OWN_0 : NS_MARK_NONE);
+            wrong += run.delack != (expected & NS_CODE_DELACK ? LEAST : 200000);
             cured += expected != 0;
         }
         ns_ruleset_release(&rules);
@@ -110,122 +112,99 @@ CHECK(test_the_rules_are_those_of_the_library)
 static const struct ns_address loopback = {
     .known = true, .addr.s6_addr = {[10] = 0xFF, 0xFF, 127, 0, 0, 1}, .port = 80};
 
-/* What the second program does at a setsockopt. Returns its result; size becomes optlen. */
-static uint64_t call_with(struct bpf_run *run, const void *value, int *size)
+/* What the second program does at a setsockopt. Returns the size with which the kernel carries it
+ * out; -1: it does not. */
+static int call_with(struct bpf_run *run, int option, const void *value, int size)
 {
     char room[64] = {0};
-    const void *begin = room, *end = room + sizeof room;
-    struct bpf_sock sock = {.protocol = IPPROTO_TCP};
-    const void *sk = &sock;
-    struct bpf_sockopt context = {.level = IPPROTO_TCP, .optname = TCP_NODELAY, .optlen = *size};
-    memcpy(room, value, (size_t)*size);
+    const void *begin = room, *end = room + (size < 16 ? 16 : size), *sk = room;
+    struct bpf_sockopt context = {.level = IPPROTO_TCP, .optname = option, .optlen = size};
+    memcpy(room, value, (size_t)size);
     memcpy(&context.sk, &sk, sizeof sk);
     memcpy(&context.optval, &begin, sizeof begin);
     memcpy(&context.optval_end, &end, sizeof end);
-    ns_code_options(&code, 0, true);
-    uint64_t result = bpf_run(run, &code, &context);
-    *size = context.optlen;
-    return result;
+    ns_code_options(&code);
+    return bpf_run(run, &code, &context) == 1 ? context.optlen : -2;
 }
 
 /* setsockopt(TCP_NODELAY) by the program. True: the kernel carries it out. */
 static bool program_sets(struct bpf_run *run, int value)
 {
-    int size = sizeof value;
-    bool is_done = call_with(run, &value, &size) == 1 && size == sizeof value;
-    run->nodelay = is_done ? value : run->nodelay;
-    return is_done;
+    const int done = call_with(run, TCP_NODELAY, &value, sizeof value);
+    run->nodelay = done == sizeof value ? value : run->nodelay;
+    return done == sizeof value;
 }
 
-/* The command's call. True: the program has acted. */
-static bool cure_sets(struct bpf_run *run, unsigned mark)
-{
-    const struct ns_code_call call = {run->nodelay, NS_KERNEL_MAGIC, mark};
-    int size = sizeof call;
-    return call_with(run, &call, &size) == 0;
-}
-
-static void opens(struct bpf_run *run, const char *policy_text)
+static void opens(struct bpf_run *run, const char *const *policies)
 {
     const struct ns_socket_facts facts = {NS_ROLE_CLIENT, loopback, loopback};
-    struct ns_policy *policy = parse(policy_text);
-    if (!policy || ns_code_connections(&code, policy, 0) != 0)
-        abort();
-    mark_of(&facts, run);
-    ns_policy_free(policy);
+    struct bpf_sock_ops ops = bpf_connection(true, &facts.local, &facts.remote);
+    for (; *policies; policies++) {
+        struct ns_policy *policy = parse(*policies);
+        if (!policy || ns_code_connections(&code, policy, LEAST) != 0)
+            abort();
+        bpf_run(run, &code, &ops);
+        ns_policy_free(policy);
+    }
 }
 
-static struct bpf_run connection(const char *policy_text, int nodelay)
-{
-    struct bpf_run run = {.nodelay = nodelay, .least_delack = 8000, .delack = 200000};
-    opens(&run, policy_text);
-    return run;
-}
-
+/* A connection that was opened in groups with these policies, the inner one first. */
+#define OPENED(own, ...)                                                                           \
+    ({                                                                                             \
+        struct bpf_run opened = {.nodelay = (own), .delack = 200000};                              \
+        opens(&opened, (const char *const[]){__VA_ARGS__, NULL});                                  \
+        opened;                                                                                    \
+    })
 #define EVERY "{\"version\": 1, \"rules\": [{\"match\": {}}]}"
 #define ACKS "{\"version\": 1, \"rules\": [{\"match\": {}, \"send\": \"app\"}]}"
+#define NONE "{\"version\": 1, \"rules\": []}"
 
 CHECK(test_what_the_program_asks_for)
 {
-    struct bpf_run run = connection(EVERY, 0);
-    OK(run.nodelay == 1 && run.delack == 8000, "a new connection is cured");
+    struct bpf_run run = OPENED(0, EVERY);
+    OK(run.nodelay == 1 && run.delack == LEAST, "a new connection is cured");
     OK(!program_sets(&run, 0) && run.nodelay == 1, "a TCP_NODELAY of 0 is left out");
-    OK(program_sets(&run, 1), "a TCP_NODELAY of 1 is not");
-    OK(cure_sets(&run, 0) && run.nodelay == 1 && run.delack == 200000,
-       "the undo leaves the 1 that the program has set");
-    OK(program_sets(&run, 0) && run.nodelay == 0, "after the undo, a 0 is carried out");
-    OK(!cure_sets(&run, 0), "a second undo does nothing");
-
-    run = connection(EVERY, 0);
-    program_sets(&run, 1);
-    program_sets(&run, 0);
-    OK(cure_sets(&run, 0) && run.nodelay == 0, "the undo carries out the 0 that was left out");
-    run = connection(EVERY, 0);
-    OK(cure_sets(&run, 0) && run.nodelay == 0, "the undo restores the 0 of the beginning");
-    run = connection(EVERY, 1);
-    OK(cure_sets(&run, 0) && run.nodelay == 1, "the undo leaves a 1 of the beginning");
-    run = connection(ACKS, 0);
-    OK(run.nodelay == 0 && run.delack == 8000, "a rule with send app limits the ACKs only");
-    OK(program_sets(&run, 1) && program_sets(&run, 0),
+    OK(program_sets(&run, 1) && run.mark == NS_MARK_OWN_1, "a 1 is not, and it is noted");
+    OK(!program_sets(&run, 0) && run.mark == NS_MARK_OWN_0, "and so is a later 0");
+    run = OPENED(1, EVERY);
+    OK(run.nodelay == 1 && run.mark == NS_MARK_OWN_1, "a 1 of the beginning is noted");
+    run = OPENED(0, ACKS);
+    OK(run.nodelay == 0 && run.mark == NS_MARK_NONE && run.delack == LEAST,
+       "a rule with send app limits the ACKs only");
+    OK(program_sets(&run, 1) && program_sets(&run, 0) && run.mark == NS_MARK_NONE,
        "there, the program's calls are carried out");
+    run = (struct bpf_run){.delack = 200000, .is_old = true};
+    opens(&run, (const char *const[]){EVERY, NULL});
+    OK(run.mark == NS_MARK_NONE && run.delack == LEAST && program_sets(&run, 0),
+       "a kernel that sets no TCP_NODELAY limits the ACKs only");
 }
 
 CHECK(test_a_group_inside_another_one)
 {
-    struct bpf_run run = connection(ACKS, 0);
-    opens(&run, EVERY);
-    OK(run.nodelay == 0 && run.delack == 8000, "the inner group's policy decides");
-    run = connection(EVERY, 0);
-    opens(&run, ACKS);
-    OK(run.nodelay == 1 && cure_sets(&run, 0) && run.nodelay == 0,
-       "and the undo restores what the program asked for");
+    struct bpf_run run = OPENED(0, ACKS, EVERY);
+    OK(run.nodelay == 0 && run.delack == LEAST, "the inner group's policy decides");
+    run = OPENED(0, EVERY, ACKS);
+    OK(run.nodelay == 1 && run.mark == NS_MARK_OWN_0, "also if it does more");
+    run = OPENED(0, EVERY, EVERY);
+    OK(run.mark == NS_MARK_OWN_0,
+       "the outer one does not take the inner one's 1 for the program's");
+    run = OPENED(0, NONE, EVERY);
+    OK(run.nodelay == 1, "unless it changes nothing");
 }
 
-CHECK(test_connections_that_exist)
+CHECK(test_calls_of_other_sizes)
 {
-    for (int own = 0; own < 2; own++) {
-        struct bpf_run run = {.nodelay = own, .least_delack = 2000, .delack = 200000};
-        OK(cure_sets(&run, NS_MARK_CURED) && run.nodelay == 1 && run.delack == 2000,
-           "one with TCP_NODELAY %d is cured", own);
-        OK(!cure_sets(&run, NS_MARK_CURED), "and not twice");
-        OK(cure_sets(&run, NS_MARK_DELACK) && run.nodelay == own && run.delack == 2000,
-           "another policy restores TCP_NODELAY %d", own);
-        OK(cure_sets(&run, 0) && run.nodelay == own && run.delack == 200000, "the undo the rest");
-    }
-    struct bpf_run run = {.delack = 200000};
-    const uint32_t words[2] = {0, NS_KERNEL_MAGIC}, other[3] = {1, 2, 3};
-    const uint64_t wide = 1;
-    int size = sizeof other;
-    OK(call_with(&run, other, &size) == 1 && size == sizeof other && run.changes == 0,
-       "a program's value of three words is carried out");
-    size = sizeof wide;
-    OK(call_with(&run, &wide, &size) == 1 && cure_sets(&run, NS_MARK_CURED),
-       "one of eight bytes does not look like the library's");
-    run = (struct bpf_run){.delack = 200000};
-    size = sizeof words;
-    OK(call_with(&run, words, &size) == 1 && size == sizeof words, "so are the library's calls");
-    OK(!cure_sets(&run, NS_MARK_CURED) && run.changes == 0,
-       "a connection on which the library works is not changed");
+    const int library[2] = {0, NS_KERNEL_MAGIC}, wide[3] = {0, 2, 3}, limit = 3000;
+    struct bpf_run run = OPENED(0, EVERY), cured = run;
+    OK(call_with(&run, TCP_NODELAY, library, sizeof library) == sizeof library && run.mark == 1,
+       "the library's calls are carried out");
+    OK(call_with(&run, TCP_NODELAY, wide, sizeof wide) == -1, "a longer 0 of the program is not");
+    OK(call_with(&run, TCP_NODELAY, wide, 8) == -1, "nor one of eight bytes");
+    OK(call_with(&run, TCP_NODELAY, wide, 3) == 3, "one that is too short is the kernel's");
+    OK(call_with(&run, TCP_MAXSEG, &limit, sizeof limit) == sizeof limit, "other options pass");
+    OK(memcmp(&run, &cured, sizeof run) == 0, "and nothing is changed");
+    OK(call_with(&run, NS_CODE_OPTION, &limit, sizeof limit) == -1 && run.delack == limit,
+       "the command's own call limits the delayed ACK");
 }
 
 CHECK(test_limits)
@@ -237,12 +216,12 @@ CHECK(test_limits)
                              i ? "," : "", i);
     sprintf(text + n, "]}");
     struct ns_policy *policy = parse(text);
-    OK(policy && ns_code_connections(&code, policy, 0) == 0,
+    OK(policy && ns_code_connections(&code, policy, LEAST) == 0,
        "the largest policy takes %zu instructions of %d", code.n, NS_CODE_MOST);
     sprintf(text + n, ", {\"match\": {}}]}");
     ns_policy_free(policy);
     policy = parse(text);
-    OK(policy && ns_code_connections(&code, policy, 0) == -E2BIG, "a larger one is refused");
+    OK(policy && ns_code_connections(&code, policy, LEAST) == -E2BIG, "a larger one is refused");
     ns_policy_free(policy);
     policy = parse("{\"version\": 1, \"rules\": [{\"match\": {\"role\": \"client\"}},"
                    " {\"match\": {\"args\": \"-x\"}}]}");
