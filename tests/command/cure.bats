@@ -65,6 +65,32 @@ print(limit if limit > 0 else "none")'
     holds "$(field median_us "$T/client.out") < 30000"
 }
 
+@test "for an end that only reads, diagnose proposes what limits delayed ACKs on this kernel" {
+    local inside words=('cure --cgroup /') way ways=("$T/older.so")
+    [[ $(limit) == none ]] || words+=('cure --pid 1') ways+=('')
+    gcc -O2 -static -w -o "$T/server" examples/tcp_nodelay_server.c -lrt -pthread
+    gcc -shared -fPIC -x c -o "$T/older.so" - <<'END'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int setsockopt(int fd, int level, int option, const void *value, unsigned size)
+{
+    if (level == 6 && option == 46)
+        return errno = ENOPROTOOPT, -1;
+    return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
+}
+END
+    # The other end is in no process that is visible there.
+    ns_serve server unshare --pid --fork --mount-proc --kill-child "$T/server" --connections 0 0 0
+    inside=$(pgrep -P "${NS_PID[server]}")
+    ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
+    for way in "${!ways[@]}"; do
+        run --separate-stderr nsenter --target "$inside" --pid --mount env LD_PRELOAD="${ways[way]}" "$NS" diagnose --pid 1 --for 2
+        expect_part stderr "now, without a restart: $(realpath "$NS") ${words[way]}"
+    done
+}
+
 @test "undo restores options that nobody has changed since, also on connections that were accepted in between" {
     local limit
     limit=$(limit)

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/diagnose/sentences.h"
+#include "cure/group.h"
 
 #include <cJSON.h>
 #include <errno.h>
@@ -273,16 +274,28 @@ static void print_now(FILE *stream, const struct ns_report *report, const struct
                       unsigned number)
 {
     (void)number;
+    if (!row || !row->conclusion.stalls)
+        return;
     /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
      * it, the limit of delayed ACKs does. */
-    if (row && row->conclusion.stalls && !row->conclusion.holds && row->other)
+    bool holds = row->conclusion.holds;
+    if (row->other && (!holds || row->process->pid == 0)) {
         row = row->other;
-    if (!row || !row->conclusion.stalls ||
-        (!row->conclusion.holds && !row->process->curable.reason[0]) || row->process->has_shim ||
+        holds = !holds;
+    }
+    if ((!holds && !row->process->curable.reason[0]) || row->process->has_shim ||
         row->process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
         (kill(row->process->pid, 0) != 0 && errno == ESRCH))
         return;
+    char group[2 * PATH_MAX];
+    if (!holds && ns_socket_least_delack() < 0 &&
+        ns_group_path(row->process->pid, group, sizeof group)) {
+        /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
+        print_command(stream, report, " cure --cgroup ");
+        print_word(stream, group);
+        return;
+    }
     print_command(stream, report, " cure --pid ");
     fprintf(stream, "%d", row->process->pid);
 }
