@@ -141,10 +141,12 @@ static void warn_of_program(const struct ns_reach *reach)
 {
     const char *reason = ns_reach_reason(reach->verdict);
     if (reason && reach->is_script)
-        WARN("the library will not reach %s: its interpreter %s %s", reach->program, reach->file,
-             reason);
+        WARN("the library will not reach %s: its interpreter %s %s; 'nagleshim cure' changes its "
+             "sockets",
+             reach->program, reach->file, reason);
     else if (reason)
-        WARN("the library will not reach %s: it %s", reach->program, reason);
+        WARN("the library will not reach %s: it %s; 'nagleshim cure' changes its sockets",
+             reach->program, reason);
 }
 
 int ns_run_main(int argc, char **argv)

@@ -336,9 +336,12 @@ void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *oth
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader)
 {
     uint64_t n = verdict->late + verdict->maybe, ns = verdict->late_ns + verdict->most_ns;
-    if (verdict->grade >= NS_GRADE_LIKELY || verdict->late <= verdict->maybe ||
-        !is_behind_acks(reader) || n < GAPS_LEAST || n * GAPS_PART < reader->gaps ||
-        reader->gaps * 2 < n || ns / n < HOLD_LEAST_MS * (uint64_t)MS)
+    /* From inside, its waits are known; from outside, one that answers may follow another clock. */
+    uint64_t behind = reader->receiving;
+    if (behind == 0 && verdict->late > verdict->maybe && is_behind_acks(reader))
+        behind = reader->gaps;
+    if (verdict->grade >= NS_GRADE_LIKELY || behind == 0 || n < GAPS_LEAST ||
+        n * GAPS_PART < behind || behind * 2 < n || ns / n < HOLD_LEAST_MS * (uint64_t)MS)
         return;
     verdict->maybe = verdict->delivered = n;
     verdict->most_ns = ns;

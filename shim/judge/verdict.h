@@ -136,8 +136,9 @@ void ns_verdict_clear_receiving(struct ns_verdict *verdict);
  * stalls of this end whose answers were slow on their way are certain. */
 void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other);
 
-/* Both ends were sampled. If this one held bytes about as often as data reached the other behind a
- * delayed ACK of that end, and for as long, then a program that only reads waits for the hold. */
+/* Both ends were watched. If this one held bytes about as often as data reached the other behind a
+ * delayed ACK of that end, and for as long, then a program that only reads waits for the hold. One
+ * that was seen from inside to wait for that data may answer, too. */
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader);
 
 /* Everything that the reports say about a verdict. */

@@ -237,7 +237,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     let_others_in "$T"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" run -- "$file"
     expect_status 3
-    expect_whole stderr "nagleshim run: warning: the library will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there"
+    expect_whole stderr "nagleshim run: warning: the library will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there; 'nagleshim cure' changes its sockets"
 }
 
 @test "run warns of a static program and of scripts for it: by path, by env, and by another script" {
@@ -245,7 +245,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     program static "$T/static"
     PATH=$T:$PATH run --separate-stderr "$NS" run -- static
     expect_status 3
-    expect_whole stderr "nagleshim run: warning: the library will not reach $T/static: it is linked statically, so that nothing can be preloaded into it"
+    expect_whole stderr "nagleshim run: warning: the library will not reach $T/static: it is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
     printf '#! %s -x\n' "$T/static" >"$T/by-path"
     printf '#!/usr/bin/env static\n' >"$T/by-env"
     printf '#!/usr/bin/env -S VAR=1 static -u\n' >"$T/by-env-split"
@@ -255,7 +255,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     for script in by-path by-env by-env-split by-env-glued by-script; do
         PATH=$T:$PATH run --separate-stderr "$NS" run -- "$T/$script"
         expect_status 3
-        expect_whole stderr "nagleshim run: warning: the library will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it"
+        expect_whole stderr "nagleshim run: warning: the library will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
     done
     # An empty entry of PATH is the current directory.
     cd "$T"

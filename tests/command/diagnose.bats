@@ -173,7 +173,7 @@ while True:
         says "$T/o.json" 'o["grade"] == "proven" and o["lost_ms"] > 5 * 36'
     done
     says "$T/o.json" 'rows[0]["process"]["reason"].startswith("makes system calls without libc")'
-    expect_part stderr "  # the other end"
+    expect_part stderr "  # the other end; stop the running one first"
     # The same of a process that runs already. The control is the one that only waits without libc.
     for program in sockets waits; do
         ns_start "$program" "$T/$program" long "$port"

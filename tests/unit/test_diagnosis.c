@@ -267,6 +267,25 @@ CHECK(check_both_ends)
        "so have the row and its cure, and no half counts as a slow peer");
 }
 
+/* A server holds what it sends to one of two clients. */
+CHECK(check_other_client)
+{
+    for (uint64_t gaps = 0; gaps < 8; gaps += 7) {
+        struct ns_verdict nothing = {.grade = NS_GRADE_NONE, .requests = 10, .gaps = gaps};
+        begin();
+        add(process(8, "server", ""), NS_ROLE_SERVER, stalls());
+        add(process(7, "client", ""), NS_ROLE_CLIENT, nothing);
+        add(process(9, "other", ""), NS_ROLE_CLIENT, nothing);
+        diagnosis.rows[2].local.port++;
+        ns_diagnosis_finish(&diagnosis);
+        unsigned held = 0;
+        for (size_t i = 0; i < diagnosis.n_rows; i++)
+            held |= diagnosis.rows[i].is_held ? 1u << (diagnosis.rows[i].process->pid - 7) : 0;
+        OK(held == (gaps ? 5 : 1), gaps ? "data behind a client's delayed ACKs may be held, too"
+                                        : "another client is not called held without evidence");
+    }
+}
+
 /* A server holds the messages that it sends unasked; the other end only reads. */
 CHECK(check_reader)
 {
@@ -280,8 +299,21 @@ CHECK(check_reader)
     OK(says(ns_diagnosis_headline(&diagnosis), "it may stall: at least 20 messages of server") &&
            says(ns_diagnosis_proof(diagnosis.rows),
                 "held 20 times, 40.0 ms each, and 39 times data came to client[7]") &&
+           says(ns_diagnosis_cost(diagnosis.rows), "at least 20 messages; perhaps 800 ms lost") &&
            diagnosis.rows[1].is_held,
-       "what both ends show together is one verdict");
+       "what both ends show together is one verdict, and counts messages");
+    const struct ns_verdict answered = {.grade = NS_GRADE_CANNOT_TELL,
+                                        .doubt = NS_DOUBT_ANSWERS,
+                                        .maybe = 11,
+                                        .most_ns = 440ull * MS};
+    diagnose_ends(answered, receives(), true);
+    OK(diagnosis.rows[0].is_held &&
+           says(ns_diagnosis_proof(diagnosis.rows + 1),
+                "held 11 times, 40.0 ms each, and 10 times client[7] waited"),
+       "holds and the waits of the other end, seen from inside, are one verdict");
+    diagnose_ends(answered, doubt, false);
+    OK(diagnosis.grade == NS_GRADE_CANNOT_TELL,
+       "from outside, a peer that answers the holds late may not wait for them");
     diagnose_ends(doubt, doubt, false);
     OK(diagnosis.grade == NS_GRADE_NONE, "two ends that hold nothing delay each other by no ACK");
     late.late = 2;
@@ -301,6 +333,25 @@ CHECK(check_receiving)
     OK(strcmp(diagnosis.rows[0].cures[0].does, "ack before-wait") == 0 &&
            strcmp(diagnosis.rows[0].cures[1].does, "send adaptive") == 0,
        "this end can acknowledge, and the other can push");
+}
+
+CHECK(check_one)
+{
+    struct ns_verdict one = stalls();
+    one.stalls = 1;
+    diagnose("x", NS_ROLE_CLIENT, one);
+    OK(says(ns_diagnosis_headline(&diagnosis), "at least 1 request of x was held"),
+       "one request was held");
+    one.stalls = 0;
+    one.grade = NS_GRADE_CANNOT_TELL;
+    one.doubt = NS_DOUBT_ANSWERS;
+    diagnose("x", NS_ROLE_CLIENT, one);
+    diagnosis.processes[0]->words_size = sizeof "./x";
+    snprintf(diagnosis.processes[0]->words, sizeof "./x", "./x");
+    char *next = next_command();
+    OK(says(next, " diagnose -- ./x  # restarted, it is seen from inside"),
+       "a doubt from outside proposes the view from inside");
+    free(next);
 }
 
 /* The grade of a server that its delayed ACK seems to slow down, whose client was seen like this.

@@ -177,6 +177,14 @@ static void print_run(FILE *stream, const struct ns_report *report)
     fputs(" -- ", stream);
 }
 
+static void print_arguments(FILE *stream, const struct ns_row_process *process)
+{
+    for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
+        fputs(at ? " " : "", stream);
+        print_word(stream, process->words + at);
+    }
+}
+
 /* The command that starts a running process with the library. */
 static void print_start(FILE *stream, const struct ns_row_process *process,
                         const struct ns_report *report)
@@ -202,10 +210,7 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
         print_word(stream, is_link ? process->name : process->exe);
         fputs(" ITS ARGUMENTS", stream);
     }
-    for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
-        fputs(at ? " " : "", stream);
-        print_word(stream, process->words + at);
-    }
+    print_arguments(stream, process);
 }
 
 /* Where the other end of a connection can be seen. */
@@ -244,7 +249,7 @@ static void print_cure(FILE *stream, const struct ns_report *report, const struc
         }
     } else {
         print_start(stream, at, report);
-        fputs(number ? "  # the other end" : "", stream);
+        fputs(number ? "  # the other end; stop the running one first" : "", stream);
     }
 }
 
@@ -252,13 +257,26 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
                        unsigned number)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_row *open = NULL;
-    for (size_t i = 0; i < diagnosis->n_rows && !open; i++)
-        if (diagnosis->rows[i].verdict.doubt == NS_DOUBT_PEER && !diagnosis->rows[i].other)
-            open = &diagnosis->rows[i];
+    const struct ns_row *open = NULL, *unclear = NULL;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_row *row = &diagnosis->rows[i];
+        if (row->verdict.doubt == NS_DOUBT_PEER && !row->other)
+            open = row;
+        if ((row->verdict.doubt == NS_DOUBT_ANSWERS ||
+             (row->verdict.doubt == NS_DOUBT_PEER && row->other)) &&
+            (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
+            row->process->curable.yes && row->process->words_size && !row->process->has_variables &&
+            !row->process->unit[0] && !row->process->in_container)
+            unclear = row;
+    }
     if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
-        if (open)
+        if (open) {
             print_elsewhere(stream, open);
+        } else if (unclear && !report->program) {
+            print_command(stream, report, " diagnose -- ");
+            print_arguments(stream, unclear->process);
+            fputs("  # restarted, it is seen from inside", stream);
+        }
         return;
     }
     if (is_out_of_reach(own_end(first)))

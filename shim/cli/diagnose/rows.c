@@ -375,7 +375,9 @@ static void share_figures(struct ns_row *row, struct ns_row *holder)
 static void compare_ends(struct ns_row *row, struct ns_row *other)
 {
     bool holds = row->conclusion.stalls && row->conclusion.holds;
-    if (!other->conclusion.stalls || !other->conclusion.holds)
+    /* Of a server's connections, those of another client may be the held ones. */
+    bool others = other->other != row && row->verdict.gaps == 0 && !row->conclusion.stalls;
+    if (!other->conclusion.stalls || !other->conclusion.holds || others)
         return;
     take_delays(&row->verdict, &other->conclusion);
     row->both_hold = holds && other->other == row;
@@ -413,8 +415,8 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_row *other = row->other;
         find_cures(row);
-        row->is_repeated =
-            row->conclusion.stalls && other && other < row && other->conclusion.stalls;
+        row->is_repeated = row->conclusion.stalls && other && other < row &&
+                           other->conclusion.stalls && !other->is_held;
         /* If the other end holds the bytes, its row has this loss already. */
         row->counts = row->conclusion.stalls && !(row->is_repeated && row->both_hold) &&
                       (row->conclusion.holds || !other || !other->conclusion.stalls ||

@@ -240,7 +240,13 @@ static void add_likely(char *text, const struct ns_row *row)
     }
     ns_words_add(text, "bytes were held ");
     add_times(text, verdict->maybe, verdict->most_ns);
-    if (verdict->delivered > 0 && row->other)
+    if (verdict->delivered > 0 && row->other && row->other->verdict.receiving > 0)
+        ns_words_add(text,
+                     ", and %" PRIu64 " times %s[%d] waited until data came just when its "
+                     "delayed-ACK timer fired",
+                     row->other->verdict.receiving, row->other->process->name,
+                     row->other->process->pid);
+    else if (verdict->delivered > 0 && row->other)
         ns_words_add(text,
                      ", and %" PRIu64 " times data came to %s[%d] about one round trip after its "
                      "delayed ACK; if it only reads, it waited for them",
@@ -366,9 +372,12 @@ const char *ns_diagnosis_cost(const struct ns_row *row)
     double waited = (double)verdict->waited_ns / MS;
     double least = (double)verdict->shortest_ns / MS, most = (double)verdict->longest_ns / MS;
     text[0] = '\0';
-    ns_words_add(text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
-                 row->misses ? "at least " : "", verdict->requests, ns_plural(verdict->requests),
-                 conclusion->stalled);
+    if (verdict->delivered)
+        add_stalled(text, row);
+    else
+        ns_words_add(text, "%s%" PRIu64 " request%s, %" PRIu64 " stalled",
+                     row->misses ? "at least " : "", verdict->requests,
+                     ns_plural(verdict->requests), conclusion->stalled);
     if (conclusion->holds && most - least >= 0.1)
         ns_words_add(text, " for %.1f to %.1f ms", least, most);
     else if (conclusion->holds && most > 0)
@@ -403,7 +412,8 @@ static void add_stalls(char *text, const struct ns_diagnosis *diagnosis)
             add_stalled(text, row->other);
             ns_words_add(text, " of %s", row->is_peer ? row->other->process->name : "its peer");
         }
-        ns_words_add(text, " were held by Nagle's algorithm until %s's %sACK came",
+        ns_words_add(text, " %s held by Nagle's algorithm until %s's %sACK came",
+                     row->conclusion.stalled == 1 && !row->both_hold ? "was" : "were",
                      row->both_hold               ? "the other end"
                      : row->is_peer && row->other ? row->other->process->name
                                                   : "the peer",
