@@ -175,12 +175,19 @@ static int show_process(pid_t pid)
     return status;
 }
 
-struct census {
-    unsigned works, lacks, unknown, starting; /* in the table */
-    unsigned others;                          /* without TCP sockets and without the library */
-    unsigned denied;                          /* could not be read */
-    unsigned stuck;                           /* in the kernel */
+/* How many processes there are of each kind; the names are members of "counts". */
+enum {
+    WORKS,
+    LACKS,
+    UNKNOWN,
+    STARTING, /* the last one in the table */
+    OTHERS,   /* without TCP sockets and without the library */
+    DENIED,   /* could not be read */
+    STUCK,    /* in the kernel */
+    KINDS
 };
+static const char *const kinds[KINDS] = {"works",  "not",    "unknown", "starting",
+                                         "others", "denied", "stuck"};
 
 /* The column SHIM. */
 static const char *column(const struct ns_finding *verdict)
@@ -242,20 +249,16 @@ static void add_entry(struct ns_examination *examination, const char *name)
     }
 }
 
-static void list(struct census *census, struct ns_examination *examination)
+static void list(unsigned census[KINDS], struct ns_examination *examination)
 {
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
     char name[64];
-    if (census->works + census->lacks + census->unknown + census->starting == 0)
+    if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
         ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
-    if (!verdict)
-        census->works++;
-    else if (verdict->id == NS_FINDING_STARTING)
-        census->starting++;
-    else if (verdict->kind == NS_FINDING_IS_REASON)
-        census->lacks++;
-    else
-        census->unknown++;
+    census[!verdict                                ? WORKS
+           : verdict->id == NS_FINDING_STARTING    ? STARTING
+           : verdict->kind == NS_FINDING_IS_REASON ? LACKS
+                                                   : UNKNOWN]++;
     ns_proc_name(&examination->proc, name, sizeof name);
     if (ns_output_is_json())
         add_entry(examination, name);
@@ -266,71 +269,64 @@ static void list(struct census *census, struct ns_examination *examination)
 static bool visit(void *context, pid_t pid)
 {
     static struct ns_examination examination;
-    struct census *census = context;
+    unsigned *census = context;
     if (pid == getpid())
         return true;
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
         ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
-    census->stuck += error == -ETIMEDOUT;
+    census[STUCK] += error == -ETIMEDOUT;
     if (error && error != -ESRCH && error != -ETIMEDOUT)
-        census->denied++;
+        census[DENIED]++;
     else if (error || examination.proc.is_kernel_thread)
         ;
     else if (examination.sockets > 0 || examination.loaded.path[0])
         list(census, &examination);
     else
-        census->others++;
+        census[OTHERS]++;
     ns_examine_end(&examination);
     return true;
 }
 
-static void print_counts(const struct census *census)
+static void print_counts(const unsigned census[KINDS])
 {
-    if (census->others > 0)
-        ns_output_fact("not listed", "%u without TCP sockets and without the library",
-                       census->others);
-    if (census->denied > 0)
-        ns_output_fact("not readable", "%u: %s", census->denied, denied_text());
-    if (!ns_output_is_json())
-        return;
     cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
-    cJSON_AddNumberToObject(counts, "works", census->works);
-    cJSON_AddNumberToObject(counts, "not", census->lacks);
-    cJSON_AddNumberToObject(counts, "unknown", census->unknown);
-    cJSON_AddNumberToObject(counts, "starting", census->starting);
-    cJSON_AddNumberToObject(counts, "others", census->others);
-    cJSON_AddNumberToObject(counts, "denied", census->denied);
-    cJSON_AddNumberToObject(counts, "stuck", census->stuck);
+    for (unsigned i = 0; i < KINDS; i++)
+        cJSON_AddNumberToObject(counts, kinds[i], census[i]);
+    if (census[OTHERS] > 0)
+        ns_output_fact("not listed", "%u without TCP sockets and without the library",
+                       census[OTHERS]);
+    if (census[DENIED] > 0)
+        ns_output_fact("not readable", "%u: %s", census[DENIED], denied_text());
 }
 
-static int conclude(const struct census *census)
+static int conclude(const unsigned census[KINDS])
 {
-    unsigned all = census->works + census->lacks + census->unknown;
-    if (all + census->starting + census->others == 0 && census->denied > 0) {
+    unsigned all = census[WORKS] + census[LACKS] + census[UNKNOWN];
+    if (all + census[STARTING] + census[OTHERS] == 0 && census[DENIED] > 0) {
         ns_findings_conclude("unknown", "no process could be read");
         return NS_EXIT_DENIED;
     }
     if (all == 0)
         ns_findings_conclude("yes", "no process has TCP sockets or the library");
     else
-        ns_findings_conclude(census->works == all ? "yes" : "no",
+        ns_findings_conclude(census[WORKS] == all ? "yes" : "no",
                              "the library works in %u of %u processes that have TCP sockets or the "
                              "library",
-                             census->works, all);
-    return census->works == all ? NS_EXIT_YES : NS_EXIT_NO;
+                             census[WORKS], all);
+    return census[WORKS] == all ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
 static int show_all(void)
 {
-    struct census census = {0};
+    unsigned census[KINDS] = {0};
     ns_output_expect("processes");
-    if (ns_proc_each(visit, &census) != 0) {
+    if (ns_proc_each(visit, census) != 0) {
         SAY("/proc is not mounted or cannot be read");
         return NS_EXIT_ERROR;
     }
-    print_counts(&census);
-    return conclude(&census);
+    print_counts(census);
+    return conclude(census);
 }
 
 int ns_doctor_main(int argc, char **argv)
