@@ -340,6 +340,25 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     expect 0 stderr has "run -- PROGRAM  # the one that starts client"
 }
 
+@test "for a process of a systemd unit its unit is proposed, and for one in a container the container" {
+    local root group proposed
+    root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here "no cgroup2 file system is mounted"
+    victim
+    while read -r group proposed; do
+        mkdir -p "$root/system.slice/$group" 2>/dev/null || cannot_here "control groups cannot be made"
+        ns_start client sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$root/system.slice/$group" \
+            "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+        run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 1
+        ns_stop client
+        (cd "$root" && rmdir -p "system.slice/$group" 2>/dev/null) || true
+        expect 0 stderr has "next: $(realpath "$NS") $proposed"
+    done <<GROUPS
+docker-$$.service host enable --unit docker-$$
+system-app.slice/app@$$.service host enable --unit app@$$
+docker-$$.scope cdi  # for its container
+GROUPS
+}
+
 @test "a process that ends soon after it was seen keeps its name" {
     local one='exec 3<>"/dev/tcp/127.0.0.1/$0"; read -rt 0.006 <&3; echo >&3; read -rN6 <&3'
     slow_server 1

@@ -7,6 +7,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/scope.h"
 #include "process/elf.h"
 #include "process/loaded.h"
@@ -55,22 +56,25 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
     snprintf(curable->reason, sizeof curable->reason, "%s", reason ? reason : "");
 }
 
-/* The control group names the unit or the container of a process. */
+/* The control group names the unit or the container of a process. An instance of a template is in a
+ * slice of the template: system.slice/system-app.slice/app@1.service. */
 static void take_group(const struct ns_proc *proc, struct ns_row_process *process)
 {
     NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "cgroup");
     char line[1024];
     while (stream && fgets(line, sizeof line, stream)) {
-        const char *slice = strstr(line, "/system.slice/"), *end;
-        process->in_container |=
-            strstr(line, "kubepods") || strstr(line, "libpod") || strstr(line, "docker");
-        if (!slice || process->in_container)
+        char *slice = strstr(line, "/system.slice/");
+        char *end = slice ? strstr(slice, ".service") : NULL;
+        process->in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
+                                 strstr(line, "/docker/") ||
+                                 (strstr(line, "/docker-") && strstr(line, ".scope"));
+        if (!end)
             continue;
-        slice += strlen("/system.slice/");
-        end = strstr(slice, ".service");
-        if (end && !memchr(slice, '/', (size_t)(end - slice)))
-            snprintf(process->unit, sizeof process->unit, "%.*s", (int)(end - slice), slice);
+        *end = '\0';
+        snprintf(process->unit, sizeof process->unit, "%s", ns_path_base(slice));
     }
+    if (process->in_container)
+        process->unit[0] = '\0';
 }
 
 /* Has it several variables that this command lacks and that name directories of the executable? erl
