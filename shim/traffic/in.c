@@ -85,8 +85,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     ns_thread.waits++;
     /* A probe would make the reads short that follow. */
     if (__builtin_expect(flags & MSG_WAITALL || NS_GET(conn, flags) & NS_LOWAT, 0)) {
-        ns_push(fd, conn);
-        ns_flush_pending();
+        ns_in_waits(fd, conn);
         if (flags & MSG_WAITALL)
             ns_in_begin_whole(fd, conn, false);
         return false;
@@ -225,11 +224,10 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
     if (result > 0) {
         if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
             took(fd, conn, flags, (size_t)result);
-    } else if (result == 0) {
+    } else if (result == 0 && !(flags & MSG_PEEK)) {
         /* The peer has ended its stream, and waits for no ACK; or 0 bytes were asked for. */
         struct ns_ack_state state = ns_conn_ack(conn);
-        if (ns_ack_is_pending(state) && !(flags & MSG_PEEK))
-            state.pending = 0;
+        state.pending = 0;
         ns_conn_ack_put(conn, state);
     } else if (error == EAGAIN) {
         ns_in_nothing(fd, conn);
