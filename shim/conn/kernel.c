@@ -4,6 +4,7 @@
 
 #include "base/system.h"
 
+#include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
@@ -40,7 +41,7 @@ bool ns_kernel_has_ulp(int fd)
 }
 
 /* Members of struct tcp_info, as words: libc's struct is older. */
-enum { UNACKED = 6, RTT = 17, UNSENT = 36, MIN_RTT = 37, WORDS };
+enum { UNACKED = 6, RTT = 17, ADVMSS = 21, UNSENT = 36, MIN_RTT = 37, WORDS };
 
 /* False if the kernel does not know all of them, or has measured no round trip yet. */
 static bool ask_line(int fd, uint32_t *info)
@@ -54,6 +55,13 @@ unsigned ns_kernel_rtt(int fd)
 {
     uint32_t info[WORDS];
     return ask_line(fd, info) ? info[MIN_RTT] : 0;
+}
+
+unsigned ns_kernel_segment(int fd)
+{
+    enum { TIMESTAMPS = 12 }; /* bytes of this option in each segment */
+    uint32_t info[WORDS];
+    return ask_line(fd, info) ? info[ADVMSS] - TIMESTAMPS : UINT_MAX;
 }
 
 /* Few segments fill no line: perhaps the peer delays its ACKs, and Nagle's algorithm would wait. */

@@ -38,6 +38,10 @@ bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);
 
+/* The bytes that a full segment of the peer may have: the MSS that this end has advertised, which
+ * TCP_MAXSEG does not tell (TCP_INFO); UINT_MAX if the kernel does not say. */
+unsigned ns_kernel_segment(int fd);
+
 /* Is data in the receive buffer? */
 bool ns_kernel_has_unread(int fd);
 

@@ -18,7 +18,7 @@ struct ns_burst {
     uint8_t timely : 6; /* long bursts since doubt changed */
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
-    uint8_t single : 1; /* the last burst was one write, or only one of it was held */
+    uint8_t single : 1; /* the last burst was one write, or only its second one was held */
     uint8_t second : 1; /* while crossing: the last write followed another one without a wait */
     uint8_t ahead : 1;  /* data was unread when the burst began */
     uint8_t asks : 3;   /* so many further bursts ask about that */
@@ -31,6 +31,7 @@ enum {
     NS_BURST_SURE = 2,  /* after this many long bursts the next one is held from its first write */
     NS_BURST_PAUSE = 8, /* ms: the shortest delayed ACK that the peer may have waited for */
     NS_BURST_DOUBT_MOST = 8,
+    NS_BURST_ROOM = 16,   /* this many writes with waits between them may be a stream */
     NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
     NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
     NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
@@ -45,13 +46,16 @@ static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, u
     return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
 }
 
-/* The write of a burst from which the kernel holds. from: that write by the mode's table. A program
- * that waits between its writes holds only if it is a stream, which asks for room. */
+/* The write of a burst from which the kernel holds. from: that write by the mode's table. With
+ * waits between the writes only a stream is held, which asks for room. */
 static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned from)
 {
-    if (from < NS_BURST_LONG || burst->doubt)
-        return from << burst->doubt;
-    return burst->crossing ? NS_BURST_STREAM : burst->longs == NS_BURST_SURE ? 1 : from;
+    if (from >= NS_BURST_LONG && burst->crossing)
+        return (unsigned)NS_BURST_ROOM
+               << burst->doubt / 2; /* a stream whose line is full is late, too */
+    if (from >= NS_BURST_LONG && burst->longs == NS_BURST_SURE && !burst->doubt)
+        return 1;
+    return from << burst->doubt;
 }
 
 /* Holding was wrong: the next burst is held from twice as many writes on, or not at all if that is
@@ -125,23 +129,25 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
 }
 
 /* Counts the writes between two waits on a connection that only sends. Is this one held? It is if
- * it follows another one, or two where there was only one to hold last time. */
-static inline bool ns_burst_follows(struct ns_burst *burst, unsigned from, uint8_t wait)
+ * it follows another one, or two where there was only one to hold last time. Returns how many it
+ * follows, or 0. */
+static inline unsigned ns_burst_follows(struct ns_burst *burst, unsigned from, uint8_t wait)
 {
     bool second = burst->crossing && burst->wait == wait;
     bool follows = second && (burst->second || !burst->single);
+    unsigned before = 1u + burst->second;
     burst->crossing |= burst->wait != wait;
     burst->wait = wait;
     burst->second = second;
-    return follows && from >= NS_BURST_LONG && !burst->doubt;
+    return follows && from >= NS_BURST_LONG && !burst->doubt ? before : 0;
 }
 
 /* Counts one more write of a burst that is not held. now: only needed if ns_burst_is_timed. */
 static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned from, uint16_t now,
                                                 unsigned pause, uint8_t wait)
 {
-    bool follows = ns_burst_follows(burst, from, wait);
-    burst->writes = follows ? 1 : (uint16_t)(burst->writes + 1);
+    unsigned follows = ns_burst_follows(burst, from, wait);
+    burst->writes = (uint16_t)(follows ? follows : burst->writes + 1u);
     if (!follows && burst->writes < ns_burst_threshold(burst, from)) {
         if (burst->writes == 2)
             burst->at = now;

@@ -170,8 +170,9 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         suspect(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    bool full = ns_ack_shows(state, ns_thread.waits) && ns_ack_age(state, us) >= NS_ACK_THERE &&
-                size >= (size_t)ns_kernel_get(fd, IPPROTO_TCP, TCP_MAXSEG);
+    bool full = ns_ack_shows(state, ns_thread.waits) &&
+                ns_ack_is_late(state, ns_ack_age(state, us), 1, is_limited(conn)) &&
+                size >= ns_kernel_segment(fd);
     ns_ack_read(&state, ns_thread.waits, us, is_limited(conn), full);
     if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
         state.interactive = state.pending = unseen || is_delaying(fd);

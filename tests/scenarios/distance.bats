@@ -135,6 +135,18 @@ learns() {
     few_more client '16 1 : r100 w42000' '16 1 : w100 r42000'
 }
 
+@test "a piece that is larger than this end's own segments may still be late" {
+    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
+    for attempt in 1 2 3; do
+        line 10000
+        ip route change 10.99.0.2 dev "$(ip -o route get 10.99.0.2 | grep -o 'dev [^ ]*' | cut -d' ' -f2)" mtu 576 advmss 1400
+        turns '60 1 : r100 w20 w900' '60 1 : w100 m55 r920'
+        [[ $stalls -gt 6 ]] || return 0
+        echo "attempt $attempt: $stalls of 60 stall"
+    done
+    return 1
+}
+
 @test "a reader with MSG_WAITALL waits for two round trips, and for no delayed ACK" {
     local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
     for attempt in 1 2 3; do

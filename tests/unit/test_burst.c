@@ -153,24 +153,27 @@ CHECK(check_crossing)
 {
     expect("w;w;w;w;w;w;w;w;w.", "n;n;n;n;n;n;n;n;n.", "single writes between waits are not held");
     expect("w;www;ww.ww.", "n;nJj;nJ.nn.", "of several, the second one is");
-    expect("w;ww;ww;www;www;wwww;ww.", "n;nJ;nn;nnJ;nnJ;nnJj;nJ.",
+    expect("w;ww;ww;www;www;wwww;ww.", "n;nJ;nn;nnJ;nJj;nJjj;nJ.",
            "or the third one, after a burst that had only one write to hold");
     expect("w;www4;www;www.", "n;nJj4;nnn;nnn.", "a late end is the last one of these");
     struct talk talk = ADAPTIVE;
     char seen[64];
     int held = 0;
-    for (int i = 0; i < 100 * NS_BURST_STREAM; i++) {
+    for (int i = 0; i < 100 * NS_BURST_ROOM; i++) {
         say(&talk, "w", seen);
         held += talk.held;
         say(&talk, ";", seen);
     }
-    OK(held == 100, "a stream that asks for room before each write is held from the 64th on");
+    OK(held == 100, "a stream that asks for room before each write is held from the 16th on");
     for (int i = 0; i < 4000; i++) {
         say(&talk, "w;", seen);
         held += talk.held;
         talk.now++;
     }
     OK(held == 100, "one write in a millisecond is no stream");
+    talk.burst.doubt = 1;
+    OK(ns_burst_threshold(&talk.burst, talk.from) == NS_BURST_ROOM,
+       "with doubt a stream is held, too");
     say(&talk, "w;", seen);
     OK(ns_burst_waits(&talk.burst, talk.wait) == 1, "the waits since the last write are counted");
     say(&talk, "w", seen);
