@@ -7,6 +7,8 @@ load ../helpers/common
 setup() {
     ns_setup
     ns_prompt
+    ns_python
+    PROBE=("$python" tests/probes/observe.py)
     unset NAGLESHIM_EXPERIMENT
     RECORD=$T/record
     mkdir -m 700 "$RECORD"
@@ -36,14 +38,14 @@ sum() {
 }
 
 serve() {
-    ns_serve server "$PROBES/observe" serve
+    ns_serve server "${PROBE[@]}" serve
 }
 
 # scene NAME [STATUS]: runs the scene of the probe, observed. Sets delayed to the number of delayed ACKs.
 scene() {
     local before status=0
     before=$(ns_delayed_acks)
-    observed "$PROBES/observe" "$port" "$1" >"$T/scene" || status=$?
+    observed "${PROBE[@]}" "$port" "$1" >"$T/scene" || status=$?
     delayed=$(($(ns_delayed_acks) - before))
     [[ $status -eq ${2:-0} ]] || wrong "$1: exit status $status" "$T/scene" "$T/log" || return
     show
@@ -110,11 +112,11 @@ pair() {
 
 @test "a forked child has its own record, and so has a program after exec" {
     serve
-    scene fork
+    scene forks
     counted 7
     grep -q '^records 2 ' "$T/shown"
     rm "$RECORD"/*
-    scene exec
+    scene execs
     counted 4
     grep -q '^records 2 ' "$T/shown"
     [[ $(awk '/^process/ { print $2 }' "$T/shown" | uniq | wc -l) -eq 1 ]] # of one process
@@ -122,17 +124,17 @@ pair() {
 
 @test "a record survives SIGKILL" {
     serve
-    scene kill 137
+    scene killed 137
     counted 2
 }
 
 @test "a process that drops its privileges continues to record" {
     [[ $EUID -eq 0 ]] || ns_skip "only root has privileges to drop"
     serve
-    scene drop-first
+    scene drop_first
     counted 2
     rm "$RECORD"/*
-    scene drop-later
+    scene drop_later
     counted 5
 }
 
@@ -145,7 +147,7 @@ pair() {
 @test "hundreds of connections to slow readers are not sampled at each wait" {
     ns_needs_strace
     timeout 60 strace -qq -o "$T/calls" -e trace=ioctl,getsockopt -E LD_PRELOAD="$OBSERVER" \
-        -E NAGLESHIM_RECORD="$RECORD" "$PROBES/observe" 1 slow-readers >"$T/scene"
+        -E NAGLESHIM_RECORD="$RECORD" "${PROBE[@]}" 1 slow_readers >"$T/scene"
     grep -q '^done$' "$T/scene"
     wc -l "$T/calls"
     [[ $(wc -l <"$T/calls") -lt 20000 && $(wc -l <"$T/calls") -gt 200 ]] # 200 connections, 100 waits
@@ -154,13 +156,13 @@ pair() {
 @test "if the record cannot be made, the program runs as usual: no directory, not a directory, a limit of file size" {
     serve
     local place
-    for place in "$T/none" "$PROBES/observe" ''; do
-        RECORD=$place observed "$PROBES/observe" "$port" one >"$T/scene"
+    for place in "$T/none" "$python" ''; do
+        RECORD=$place observed "${PROBE[@]}" "$port" one >"$T/scene"
         grep -q '^done$' "$T/scene"
     done
     grep -q "nothing is recorded: the record could not be made: $T/none/" "$T/log"
     # A limit of file size, which would raise SIGXFSZ.
-    (ulimit -f 1000 && observed "$PROBES/observe" "$port" one >"$T/scene")
+    (ulimit -f 1000 && observed "${PROBE[@]}" "$port" one >"$T/scene")
     grep -q '^done$' "$T/scene"
     show
     grep -q '^records 0 ' "$T/shown"
@@ -172,8 +174,8 @@ pair() {
     serve
     # There is room for the first part of a record, but not for the samples.
     "${mounts[@]}" bash -c 'mount -t tmpfs -o size=76k none "$1" && LD_PRELOAD=$2 \
-        NAGLESHIM_RECORD=$1 "$3" "$4" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
-        "$RECORD" "$OBSERVER" "$PROBES/observe" "$port" >"$T/shown"
+        NAGLESHIM_RECORD=$1 "${@:3}" one && build/unit/show_record "$1"; status=$?; umount "$1"; exit $status' - \
+        "$RECORD" "$OBSERVER" "${PROBE[@]}" "$port" >"$T/shown"
     cat "$T/shown"
     grep -q '^done$' "$T/shown"
     grep -qE 'looks 0 lost [1-9]' "$T/shown"
@@ -209,8 +211,8 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl(64)?\([0-9]+, F_GETFL\)|ioctl\([0
 @test "an observed program makes the same calls; the library adds only queries, one ioctl per wait, and sets no option" {
     ns_needs_strace
     serve
-    trace "$T/plain" '' "$PROBES/observe" "$port" one
-    trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" one
+    trace "$T/plain" '' "${PROBE[@]}" "$port" one
+    trace "$T/observed" "$OBSERVER" "${PROBE[@]}" "$port" one
     diff "$T/plain" "$T/observed" >"$T/differs" || true
     cat "$T/differs"
     run ! grep -q '^<' "$T/differs"
@@ -224,7 +226,7 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl(64)?\([0-9]+, F_GETFL\)|ioctl\([0
 @test "on a socket with TCP_NODELAY a wait takes no sample" {
     ns_needs_strace
     serve
-    trace "$T/observed" "$OBSERVER" "$PROBES/observe" "$port" nodelay
+    trace "$T/observed" "$OBSERVER" "${PROBE[@]}" "$port" nodelay
     grep -q SO_COOKIE "$T/observed"
     run ! grep -q ioctl "$T/observed"
     [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # the round-trip time, after a connection's first long wait
