@@ -89,6 +89,98 @@ two_programs() {
     gets stalls other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
 }
 
+# starts ARGV0 PROGRAM: traces which files a program opens at its start.
+starts() {
+    strace -qq -e trace=openat -o "$T/trace" bash -c 'export LD_PRELOAD=$2; exec -a "$0" "$1"' "$1" "$2" "$LIBRARY"
+}
+
+# tries ARGV0 EXPECTED: the program "real" tries these policies, of which it opens one with a +.
+tries() {
+    local seen
+    starts "$1" "$T/real"
+    seen=$(awk -F '"' -v at="$POLICIES/" '{ sub(at, "", $2) } !/O_PATH/ && sub(/\.json$/, "", $2) { printf "%s%s ", $2, / = [0-9]+$/ ? "+" : "" }' "$T/trace")
+    [[ $seen == "$2 " ]] || wrong "$1 tries: $seen"
+}
+
+@test "a program tries its names and default in each directory of the list, in this order, and each name once" {
+    local list write name expected long
+    ns_needs_strace
+    cp "$(type -P true)" "$T/real"
+    mkdir "$POLICIES"/{near,far}
+    printf -v long '%8000s' ''
+    # The file that is written first, the list of directories, argv[0] of the program "real", and the policies that it tries.
+    while IFS='|' read -r write list name expected; do
+        [[ -z $write ]] || echo "$AUTO_CORK" >"$POLICIES/$write.json"
+        list=${list//DIR/$POLICIES}
+        NAGLESHIM_POLICY_DIR=${list//LONG/${long// /x}} tries "$name" "$expected"
+    done <<'CASES'
+|DIR|/bin/app|app real default
+|DIR|default|default real
+default|DIR|real|real default+
+|DIR|gone|gone real default+
+real|DIR|/bin/app|app real+
+app|DIR|/bin/app|app+
+|DIR|-app|app+
+|DIR|two words: here|two words: here real+
+|DIR/near:DIR/far|app|near/app near/real near/default far/app far/real far/default
+|LONG:DIR/far|app|far/app far/real far/default
+far/app|LONG:DIR/far|app|far/app+
+|DIR/near:DIR/far|app|near/app near/real near/default far/app+
+|DIR/none:DIR/far/app.json:DIR/far|app|none/app none/real none/default far/app.json/app far/app.json/real far/app.json/default far/app+
+near/default|DIR/near:DIR/far|app|near/app near/real near/default+
+near/real|DIR/near:DIR/far|app|near/app near/real+
+CASES
+    # These cannot be the name of a file, or would damage a log.
+    for name in '' . .. / - /bin/ $'a\nb' $'\x7f' "${long:0:300}"; do
+        tries "${name// /x}" real+
+    done
+}
+
+@test "an empty entry in the list of policy directories, or an empty list, is the default directory" {
+    local list expected
+    ns_needs_strace
+    [[ ! -e /etc/nagleshim ]] || ns_skip "there is an /etc/nagleshim"
+    while read -r list expected; do
+        NAGLESHIM_POLICY_DIR=${list#-} starts app "$(type -P true)"
+        [[ $(awk -F '"' '/O_PATH/ { print $2 }' "$T/trace" | paste -sd ' ') == "${expected//D//etc/nagleshim}" ]] || wrong "$list" "$T/trace"
+    done <<'CASES'
+- D
+: D D
+a a
+a: a D
+:a D a
+a:b a b
+a::b a D b
+a/:../b a/ ../b
+CASES
+}
+
+@test "a policy that is no regular file, or too large, ends the search, without blocking" {
+    local name said
+    cp "$(type -P true)" "$T/app"
+    mkdir "$POLICIES/directory.json"
+    mkfifo "$POLICIES/fifo.json"
+    ln -s loop.json "$POLICIES/loop.json"
+    echo "$AUTO_CORK" | tee "$POLICIES/default.json" >"$POLICIES/fits.json"
+    printf '%*s' $(((256 << 10) - ${#AUTO_CORK} - 1)) '' >>"$POLICIES/fits.json"
+    { cat "$POLICIES/fits.json" && echo; } >"$POLICIES/large.json"
+    while read -r name said; do
+        NAGLESHIM_LOG=debug run timeout 10 bash -c 'export LD_PRELOAD=$2; exec -a "$0" "$1"' "$name" "$T/app" "$LIBRARY"
+        [[ $status -eq 0 && $output == *"$POLICIES/$name.json:"*"$said"* ]] || wrong "$name: $output"
+    done <<'CASES'
+directory cannot be read: Is a directory
+fifo cannot be read: it is not a regular file
+loop cannot be read: Too many levels of symbolic links
+fits 1 of 1 rules
+large 1:1:
+CASES
+    # A device is not read to its end, and "-" is not standard input.
+    for said in '/dev/zero:1:1: ' '/dev/null:1:1: ' '-: cannot be read: No such file or directory'; do
+        NAGLESHIM_POLICY=${said%%:*} run timeout 10 env LD_PRELOAD="$LIBRARY" "$T/app" <"$POLICIES/fits.json"
+        [[ $status -eq 0 && $output == *": $said"*'; no socket is touched' ]] || wrong "$output"
+    done
+}
+
 @test "NAGLESHIM_POLICY comes before the directory, as a file and as JSON" {
     two_programs
     echo "$ALONE" >"$POLICIES/alpha.json"
