@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs over a line with a round trip (probes/bench/delay_line.c), without the library, with it at one end or at
+"""Programs over a line with a round trip (probes/bench/delay_line.py), without the library, with it at one end or at
 both, and with TCP_NODELAY by hand: the median time of a round, segments with data and pure ACKs. Times are at the scale of a
 round trip, so that a busy machine hardly changes them."""
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from side_by_side import BUILT_IN,  NO_SHIM, PROBES, ROOT, CannotRun, field
+from side_by_side import BUILT_IN, NO_SHIM, ROOT, CannotRun, field
 
 TURNS = [sys.executable, ROOT / "tests/probes/turns.py"]
 TRICKLE = [sys.executable, ROOT / "tests/probes/trickle.py"]
@@ -23,7 +23,7 @@ class Line:
 
     def __init__(self, bench, trip, *options):
         self.bench, self.program = bench, subprocess.Popen(
-            [PROBES / "delay_line", *options, str(int(trip * 500))], stdout=subprocess.PIPE, text=True)
+            [sys.executable, ROOT / "tests/probes/bench/delay_line.py", *options, str(int(trip * 500))], stdout=subprocess.PIPE, text=True)
         if not self.program.stdout.readline().startswith("near "):
             raise CannotRun("delay_line does not start")
 

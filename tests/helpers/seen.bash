@@ -127,7 +127,7 @@ seen_run() {
     counters=("/proc/$holder/net/netstat")
     if [[ -n ${row[wire]-} ]]; then
         # shellcheck disable=SC2086 # one number or two
-        ns_start line "${near[@]}" "$PROBES/delay_line" ${row[wire]}
+        ns_start line "${near[@]}" "$python" tests/probes/bench/delay_line.py ${row[wire]}
         ns_wait_for_tun line '^near '
         far=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
         counters+=("/proc/${NS_PID[line]}/net/netstat")
