@@ -2,7 +2,6 @@
 /* Owns `nagleshim compare`: it runs a program without and with the library, and tests whether the
  * difference is significant. Both kinds of runs are watched from outside, so that watching makes no
  * difference. */
-#include "base/scope.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
@@ -13,6 +12,7 @@
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "judge/statistics.h"
+#include "process/scope.h"
 
 #include <getopt.h>
 #include <stdio.h>

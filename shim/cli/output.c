@@ -5,9 +5,9 @@
  * means. */
 #include "cli/output.h"
 
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "process/sanitize.h"
+#include "process/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * share. Must not know what a verb or an option does. */
 #include "cli/verbs.h"
 
-#include "base/grow.h"
 #include "cli/cli.h"
 #include "policy/policy.h"
+#include "process/grow.h"
 
 #include <getopt.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * fixed size, nothing is mapped, and what cannot be read counts as absent. */
 #include "process/elf.h"
 
-#include "base/scope.h"
+#include "process/scope.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "process/proc.h"
 
 #include "base/path.h"
-#include "base/scope.h"
 #include "process/sanitize.h"
+#include "process/scope.h"
 
 #include <dirent.h>
 #include <errno.h>

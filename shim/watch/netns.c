@@ -3,8 +3,8 @@
  * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
-#include "base/grow.h"
-#include "base/scope.h"
+#include "process/grow.h"
+#include "process/scope.h"
 #include "watch/diag.h"
 
 #include <errno.h>

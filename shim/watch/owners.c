@@ -3,11 +3,11 @@
  * descriptors. Not async-signal-safe. */
 #include "watch/owners.h"
 
-#include "base/path.h"
 #include "base/clock.h"
-#include "base/grow.h"
-#include "base/scope.h"
+#include "base/path.h"
+#include "process/grow.h"
 #include "process/proc.h"
+#include "process/scope.h"
 #include "watch/netns.h"
 
 #include <ctype.h>

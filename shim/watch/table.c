@@ -2,7 +2,7 @@
 /* See table.h. Owns the memory of connections and limits it. */
 #include "watch/table.h"
 
-#include "base/grow.h"
+#include "process/grow.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * reports and chooses the exit status. Standard output belongs to the program. */
 #include "cli/diagnose/diagnose.h"
 
-#include "base/scope.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/report.h"
@@ -11,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * memory some are missing. */
 #include "cli/diagnose/report.h"
 
-#include "base/scope.h"
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
+#include "process/scope.h"
 
 #include <stdlib.h>
 #include <string.h>

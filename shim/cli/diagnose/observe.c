@@ -3,11 +3,11 @@
  * and the private directory for its records. The directory must not outlive the command. */
 #include "cli/diagnose/diagnose.h"
 
-#include "base/scope.h"
 #include "cli/program/environment.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 #include "judge/record.h"
+#include "process/scope.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,12 +5,12 @@
 #include "cli/diagnose/rows.h"
 
 #include "base/clock.h"
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
+#include "process/scope.h"
 
 #include <dirent.h>
 #include <errno.h>

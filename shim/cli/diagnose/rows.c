@@ -3,7 +3,7 @@
  * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
-#include "base/grow.h"
+#include "process/grow.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -4,14 +4,14 @@
  * change what it watches. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/child.h"
-#include "cli/cli.h"
 #include "base/clock.h"
 #include "base/path.h"
-#include "base/scope.h"
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/program/reach.h"
 #include "process/elf.h"
 #include "process/loaded.h"
-#include "cli/program/reach.h"
+#include "process/scope.h"
 #include "watch/watch.h"
 
 #include <errno.h>

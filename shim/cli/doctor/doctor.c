@@ -3,7 +3,6 @@
  * which examine.c judges. */
 #include "cli/doctor/doctor.h"
 
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/doctor/examine.h"
 #include "cli/output.h"
@@ -11,6 +10,7 @@
 #include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -3,13 +3,13 @@
  * it reads: the process may belong to any user. */
 #include "cli/doctor/examine.h"
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
-#include "base/clock.h"
-#include "base/scope.h"
 #include "policy/find.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
  * Device Interface, with the paths of this machine. Writes no file. */
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/program/preload.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
+#include "process/scope.h"
 
 #include <cJSON.h>
 #include <stdio.h>

@@ -5,12 +5,12 @@
  * the file names. */
 #include "cli/host/host.h"
 
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 #include "cli/program/trial.h"
+#include "process/scope.h"
 
 #include <elf.h>
 #include <errno.h>

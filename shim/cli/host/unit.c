@@ -4,11 +4,11 @@
  * work: it asks systemctl. */
 #include "cli/host/host.h"
 
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
 #include "policy/find.h"
+#include "process/scope.h"
 
 #include <glob.h>
 #include <stdio.h>

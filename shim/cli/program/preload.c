@@ -3,9 +3,9 @@
  * */
 #include "cli/program/preload.h"
 
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "process/elf.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
 #include "cli/program/reach.h"
 
 #include "base/path.h"
-#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "cli/program/trial.h"
 
 #include "base/path.h"
-#include "base/scope.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <limits.h>

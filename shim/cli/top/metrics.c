@@ -4,10 +4,10 @@
  * bounded. Names must be sanitized. */
 #include "cli/top/top.h"
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/host/host.h"
-#include "base/clock.h"
-#include "base/scope.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * its process. */
 #include "cli/top/top.h"
 
-#include "base/grow.h"
 #include "cli/cli.h"
 #include "cli/diagnose/rows.h"
+#include "process/grow.h"
 #include "process/proc.h"
 
 #include <errno.h>
