@@ -38,8 +38,8 @@ bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);
 
-/* The bytes that a full segment of the peer may have: the MSS that this end has advertised, which
- * TCP_MAXSEG does not tell (TCP_INFO); UINT_MAX if the kernel does not say. */
+/* The bytes of the peer's largest segment: the MSS that this end has advertised (TCP_INFO), since
+ * TCP_MAXSEG is that of this end's own segments. UINT_MAX if the kernel does not say. */
 unsigned ns_kernel_segment(int fd);
 
 /* Is data in the receive buffer? */

@@ -20,9 +20,9 @@ static void emit(struct ns_code *code, int op, int dst, int src, int off, int32_
                                             .imm = imm};
 }
 
-/* Appends a jump to a place that land() sets. Jumps to one place are a chain: each has the distance
- * to the one before it, and last is the place of the last one; 0: there is none. op: BPF_JA, or
- * BPF_JEQ, ..., which compare 32 bits without a sign. */
+/* Appends a jump to a place that land() sets. Jumps to one place form a chain: until then the
+ * offset of each is its distance from the previous one. *last is the latest jump, or 0 for an empty
+ * chain. op: BPF_JA, or BPF_JEQ, ..., which compare 32 bits without a sign. */
 static void jump(struct ns_code *code, size_t *last, int op, int reg, uint32_t value)
 {
     const int class = op == BPF_JA ? BPF_JMP : BPF_JMP32;

@@ -50,8 +50,8 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
 /* Locks the names, until the process ends, against other cures and undos. Waits for those. create:
- * make their directory. 0; -ENOENT: there is none; -ENXIO: there is no BPF file system; -EACCES,
- * ...: it cannot be written. */
+ * make the directory of the names. Returns 0, -ENOENT if that directory does not exist, -ENXIO
+ * without a BPF file system, or another -errno if the directory cannot be made or opened. */
 int ns_groups_lock(bool create);
 
 /* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
@@ -79,7 +79,8 @@ int ns_group_least_delack(void);
 int ns_socket_least_delack(void);
 
 /* Limits the delayed ACKs of a borrowed socket to so many microseconds, if the kernel accepts this
- * value. False: no program of ours is in force for the socket, or it is before Linux 5.15. */
+ * value. Returns false if the socket's group has no BPF program of nagleshim, or before Linux 5.15.
+ */
 bool ns_group_limit(int fd, int delack);
 
 #endif
