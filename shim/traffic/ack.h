@@ -62,11 +62,6 @@ static inline unsigned ns_ack_age(struct ns_ack_state state, uint32_t us)
     return (((us >> 6) - (unsigned)state.at) & 0x7fff) << 6;
 }
 
-static inline unsigned ns_ack_rtt(struct ns_ack_state state)
-{
-    return state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
-}
-
 static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
 {
     state->rtt = (us < 510000 ? us / 1000 + 1 : 511) & 511;
@@ -77,7 +72,8 @@ static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
 static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
                                   bool limited)
 {
-    unsigned rtt = ns_ack_rtt(state), delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
+    unsigned rtt = state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
+    unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
     return us + (limited ? NS_ACK_THERE : NS_ACK_COARSE) >= trips * rtt + delay &&
            us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS;
@@ -192,18 +188,17 @@ static inline bool ns_ack_shows(struct ns_ack_state state, unsigned epoch)
     return state.sent || (state.pending && state.skips && ns_ack_waits(state, epoch));
 }
 
-/* Data was read at the time us, by a thread whose waits are counted by epoch. full: it may be late,
- * but fills a segment. Nagle's algorithm holds no full segment: it waited for the line, or for the
- * congestion window. */
+/* Data was read at the time us, by a thread whose waits are counted by epoch. late: it shows that
+ * an ACK was of use, or chance; see ns_ack_is_late. */
 static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
-                               bool limited, bool full)
+                               bool limited, bool late)
 {
     state->heard = 1;
     state->seen = 0;
     if (ns_ack_shows(*state, epoch)) {
         unsigned age = ns_ack_age(*state, us);
         if (state->sent || age >= NS_ACK_THERE)
-            ns_ack_judge(state, !full && ns_ack_is_late(*state, age, 1, limited));
+            ns_ack_judge(state, late);
         /* After an ACK of the kernel's own the mode has ended (tcp_delack_timer_handler). */
         state->interactive = state->sent || age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
         ns_ack_try(state);
@@ -236,9 +231,8 @@ static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 /* The pending ACK is sent. */
 static inline void ns_ack_send(struct ns_ack_state *state)
 {
-    state->pending = 0;
+    ns_ack_clear(state);
     state->sent = 1;
-    state->seen = 0;
     ns_ack_spend(state, true);
 }
 

@@ -45,7 +45,7 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
     ns_learned_begin(fd, conn, &state);
     struct ns_ack_state before = state;
     if (ns_ack_begin_whole(&state))
-        ns_acknowledge_from_now_on(fd, conn);
+        ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1); /* until the program writes again */
     put_state(fd, conn, before, state);
     if (!state.skips || state.interactive || is_delaying(fd)) /* otherwise nothing can be late */
         ns_thread.whole_at = (uint16_t)(ns_push_time(false) >> 6) | 1;
@@ -61,10 +61,8 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     bool late = us >= NS_ACK_LIMITED - NS_ACK_THERE;
     if (late && !state.rtt)
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    if (late && state.skips) /* however long the peer took */
-        late = !is_delaying(fd);
-    else if (late)
-        late = ns_ack_is_late(state, us, 2, is_limited(conn));
+    if (late) /* while ACKs are skipped, however long the peer took */
+        late = state.skips ? !is_delaying(fd) : ns_ack_is_late(state, us, 2, is_limited(conn));
     ns_ack_judge(&state, late);
     ns_learned_put(conn, before, &state);
 }
@@ -144,16 +142,13 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         if (!ns_conn_burst(conn).ahead)
             ns_push(fd, conn);
     }
-    if (NS_GET(conn, alone) | NS_GET(conn, full)) {
-        NS_PUT(conn, alone, 0);
-        NS_PUT(conn, full, 0);
-    }
+    NS_PUT(conn, alone, 0);
+    NS_PUT(conn, full, 0);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();
-    if (__builtin_expect(flags & MSG_WAITALL, 0) && !NS_GET(conn, nonblock) &&
-        !(flags & MSG_DONTWAIT))
+    if (__builtin_expect(flags & MSG_WAITALL, 0))
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
@@ -170,10 +165,11 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         suspect(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    bool full = ns_ack_shows(state, ns_thread.waits) &&
+    /* Nagle's algorithm holds no full segment: it waited for the line or the congestion window. */
+    bool late = ns_ack_shows(state, ns_thread.waits) &&
                 ns_ack_is_late(state, ns_ack_age(state, us), 1, is_limited(conn)) &&
-                size >= ns_kernel_segment(fd);
-    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn), full);
+                size < ns_kernel_segment(fd);
+    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn), late);
     if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
         state.interactive = state.pending = unseen || is_delaying(fd);
     if (!state.pending) {

@@ -44,15 +44,16 @@ bool ns_learned_begin(int fd, struct ns_conn *conn, struct ns_ack_state *state)
     uint32_t key = peer.port * 2u + server;
     for (size_t i = 0; i < sizeof peer.addr; i++)
         key = (key ^ peer.addr.s6_addr[i]) * 16777619u; /* FNV-1a */
-    unsigned index = key % (ENTRIES - 1) + 1;
-    _Atomic uint32_t *entry = entry_at(index);
-    uint32_t value = atomic_load_explicit(entry, memory_order_relaxed);
+    unsigned index = key % (ENTRIES - 1);
+    _Atomic uint32_t *entry;
+    uint32_t value;
     key &= ~0u << KNOWN_BITS;
     /* A few slots from the key's own on: two peers that took each other's would learn nothing. */
-    for (int left = 4; left && value && (value & ~0u << KNOWN_BITS) != key; left--) {
+    int left = 5;
+    do {
         entry = entry_at(index = index % (ENTRIES - 1) + 1);
         value = atomic_load_explicit(entry, memory_order_relaxed);
-    }
+    } while (--left && value && (value & ~0u << KNOWN_BITS) != key);
     if ((value & ~0u << KNOWN_BITS) != key)
         atomic_store_explicit(entry, value = key, memory_order_relaxed);
     NS_PUT(conn, peer, (uint8_t)index);

@@ -155,8 +155,3 @@ void ns_push_carries_ack(struct ns_conn *conn)
     ns_ack_wrote(&state, age >= NS_ACK_LIMITED && age < NS_ACK_DELAY);
     ns_learned_put(conn, before, &state);
 }
-
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn)
-{
-    set(fd, conn, TCP_QUICKACK, 1);
-}

@@ -46,8 +46,4 @@ void ns_acknowledge(int fd, struct ns_conn *conn);
 /* The application's bytes carry the pending ACK. */
 void ns_push_carries_ack(struct ns_conn *conn);
 
-/* Let the kernel acknowledge all past and later data on fd at once, until the application writes
- * again. */
-void ns_acknowledge_from_now_on(int fd, struct ns_conn *conn);
-
 #endif
