@@ -92,7 +92,7 @@ static bool read_policy(struct options *options)
     struct ns_policy_found found = {.policy = ns_policy_builtin()};
     char text[2 * PATH_MAX];
     if (options->policy)
-        ns_policy_read(options->policy, &found);
+        ns_policy_read(NS_POLICY_NAMED, options->policy, &found, NULL);
     options->cure.policy = found.policy;
     if (!found.policy)
         SAY("%s", ns_policy_error_text(&found, text, sizeof text));

@@ -94,13 +94,8 @@ static void load(struct ns_policy_found *found, enum ns_policy_origin origin, co
              ns_policy_error_reason(found->error));
 }
 
-void ns_policy_read(const char *path, struct ns_policy_found *found)
-{
-    ns_policy_read_as(NS_POLICY_NAMED, path, found, NULL);
-}
-
-void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
-                       struct ns_policy_found *found, const struct ns_policy_errors *all)
+void ns_policy_read(enum ns_policy_origin origin, const char *path, struct ns_policy_found *found,
+                    const struct ns_policy_errors *all)
 {
     bool is_named = origin == NS_POLICY_NAMED;
     load(found, origin, path, is_named && strcmp(path, "-") == 0, all);

@@ -54,13 +54,10 @@ bool ns_policy_has_directory(const char *list);
  * ns_policy_free, also the built-in one. */
 void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found);
 
-/* Read and compile a regular file of at most NS_POLICY_SIZE_MOST bytes, or standard input ("-").
- * Sets found as ns_policy_find does, with NS_POLICY_NAMED. */
-void ns_policy_read(const char *path, struct ns_policy_found *found);
-
-/* The same with any origin; for others, "-" is a file. all may be NULL. */
-void ns_policy_read_as(enum ns_policy_origin origin, const char *path,
-                       struct ns_policy_found *found, const struct ns_policy_errors *all);
+/* Read and compile a regular file of at most NS_POLICY_SIZE_MOST bytes, or standard input ("-", if
+ * it is NS_POLICY_NAMED). Sets found as ns_policy_find does. all may be NULL. */
+void ns_policy_read(enum ns_policy_origin origin, const char *path, struct ns_policy_found *found,
+                    const struct ns_policy_errors *all);
 
 /* Why a file could not be read. error: -errno, not -EINVAL. */
 const char *ns_policy_error_reason(int error);

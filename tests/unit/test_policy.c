@@ -75,7 +75,7 @@ CHECK(test_every_key)
 CHECK(test_builtin)
 {
     static struct ns_policy_found found;
-    ns_policy_read("config/default.json", &found);
+    ns_policy_read(NS_POLICY_NAMED, "config/default.json", &found, NULL);
     OK(found.error == 0 && found.policy->n_rules == 1, "config/default.json is accepted: %s",
        found.where.message);
     struct ns_policy *policy = (struct ns_policy *)(uintptr_t)found.policy;

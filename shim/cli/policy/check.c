@@ -138,7 +138,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
                                  : *name                                       ? name
                                                                                : "''");
     if (file)
-        ns_policy_read_as(origin, file, &found, &all);
+        ns_policy_read(origin, file, &found, &all);
     else
         ns_policy_find(&request, &found);
     const struct ns_policy *policy = found.policy;

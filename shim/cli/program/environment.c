@@ -117,7 +117,7 @@ bool ns_environment_policy_file(const char *command, const char *file, char path
                file);
         return false;
     }
-    ns_policy_read(path, &found);
+    ns_policy_read(NS_POLICY_NAMED, path, &found, NULL);
     if (!found.policy)
         ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
     return found.policy != NULL;

@@ -295,7 +295,7 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
         .tried = print_tried,
     };
     if (file) {
-        ns_policy_read(file, found);
+        ns_policy_read(NS_POLICY_NAMED, file, found, NULL);
         print_tried(found->path, found->error);
     } else {
         ns_policy_find(&request, found);
