@@ -14,8 +14,6 @@
 #define IPPROTO_MPTCP 262 /* linux/in.h, since 5.6 */
 #endif
 
-#define TCP_ULP_NUMBER 31 /* linux/tcp.h, 4.13 */
-
 /* Bits of type that are not the type (socket(2)). */
 enum { TYPE_FLAGS = SOCK_CLOEXEC | SOCK_NONBLOCK };
 
@@ -36,7 +34,7 @@ bool ns_kernel_has_ulp(int fd)
 {
     char name[16] = "";
     socklen_t len = sizeof name;
-    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP_NUMBER, name, &len)) == 0 &&
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, NS_ULP_OPTION, name, &len)) == 0 &&
            len > 0;
 }
 

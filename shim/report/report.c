@@ -89,8 +89,6 @@ static void add_policy(struct ns_line *line)
 /* The rules that matched sockets, and their policy. */
 static void add_rules(struct ns_line *line)
 {
-    enum { MOST = 8 };
-    uint32_t named = 0;
     for (uint32_t i = 0; i < ns_status.n_rules; i++) {
         const char *rule = (const char *)(uintptr_t)rules()[i].name;
         if (rules()[i].sockets == rules()[i].before)
@@ -98,10 +96,6 @@ static void add_rules(struct ns_line *line)
         if (rule && strcmp(rule, NS_POLICY_OF_RUN) == 0) {
             ns_line_add(line, ", " NS_POLICY_OF_RUN);
             return;
-        }
-        if (named++ == MOST) {
-            ns_line_add(line, " and others");
-            break;
         }
         ns_line_add(line, ", ");
         add_rule(line, rule, i);

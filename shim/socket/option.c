@@ -16,9 +16,6 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
-#ifndef TCP_ULP
-#define TCP_ULP 31 /* linux/tcp.h, 4.13 */
-#endif
 #ifndef TCP_FASTOPEN_CONNECT
 #define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
 #endif
@@ -89,7 +86,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case NS_DELACK_OPTION:
         NS_PUT(conn, delack, NS_DELACK_THEIRS);
         break;
-    case TCP_ULP:
+    case NS_ULP_OPTION:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
         NS_PUT(conn, no_batch, NS_NO_PUSH);
@@ -116,7 +113,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
             errno = -result;
         return result < 0 ? -1 : 0;
     }
-    if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
+    if (level == IPPROTO_TCP && (option == TCP_CORK || option == NS_ULP_OPTION))
         ns_push(fd, conn); /* held bytes leave before the application's own corking begins */
     result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)

@@ -51,11 +51,6 @@ static struct ns_view *view_make(struct ns_conn *conn)
     return atomic_compare_exchange_strong(&conn->view, &expected, view) ? view : expected;
 }
 
-static bool is_deferred(const struct ns_view *view, int index)
-{
-    return view && NS_GET(view, deferred) & UINT32_C(1) << index;
-}
-
 /* From now on getsockopt returns value. */
 static void tell(struct ns_view *view, int index, int value)
 {
@@ -151,7 +146,7 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
         const struct ns_sockopt *row = &ns_sockopts[index];
         const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
         bool acts = action && action->verb != NS_SOCKOPT_PASS;
-        bool asked = is_deferred(view, index);
+        bool asked = view && NS_GET(view, deferred) & UINT32_C(1) << index;
         if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
             ns_conn_set_lowat(conn, true);
         if (asked) {
