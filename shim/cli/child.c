@@ -40,7 +40,7 @@ void ns_child_restore(void)
     setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
-bool ns_child_signals(const char *verb)
+bool ns_child_signals(void)
 {
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction before;
@@ -54,7 +54,7 @@ bool ns_child_signals(const char *verb)
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) == 0)
         signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals < 0)
-        ns_say(verb, "cannot receive signals: %s", strerror(errno));
+        ns_say("cannot receive signals: %s", strerror(errno));
     return signals >= 0;
 }
 

@@ -31,8 +31,8 @@ void ns_child_await(void);
 void ns_child_restore(void);
 
 /* From now on, SIGCHLD and the signals that end programs are for ns_child_take_signals. Call it
- * before the first child. False after a message in the name of the verb. */
-bool ns_child_signals(const char *verb);
+ * before the first child. False after a message. */
+bool ns_child_signals(void);
 
 /* Fork a process that waits for ns_child_release, so that it can be watched from its first call on.
  * 0 or -errno. */

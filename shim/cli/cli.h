@@ -32,11 +32,14 @@ enum {
 bool ns_help_print(const char *command);
 void ns_help_usage(void); /* the short form, on stderr */
 
-/* One line on stderr: "nagleshim COMMAND: text", or "nagleshim: text" if command is NULL. With
- * --json it also becomes one of the object's "messages". Sanitizes the text. */
-__attribute__((format(printf, 2, 3))) void ns_say(const char *command, const char *format, ...);
+/* The verb that runs; NULL before main has chosen it, and after it has ended. */
+extern const char *ns_cli_verb;
+
+/* One line on stderr: "nagleshim VERB: text", or "nagleshim: text" without a verb. With --json it
+ * also becomes one of the object's "messages". Sanitizes the text. */
+__attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
 
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
-int ns_watch_say_error(const char *verb, pid_t pid, int error);
+int ns_watch_say_error(pid_t pid, int error);
 
 #endif

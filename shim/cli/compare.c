@@ -14,14 +14,11 @@
 #include "judge/statistics.h"
 #include "process/scope.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-
-#define SAY(...) ns_say("compare", __VA_ARGS__)
 
 /* With fewer than 5 runs of each kind, no difference can be significant. */
 enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
@@ -64,12 +61,12 @@ static bool take_options(int argc, char **argv, struct comparison *comparison)
                                         {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
                                         {NS_COMPARE_JSON, &comparison->output.name, 0, 0},
                                         {0}};
-    if (!ns_verbs_read("compare", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return false;
     comparison->wanted = (unsigned)runs;
     comparison->program = argv + optind;
     if (optind >= argc)
-        SAY("no program is named; see 'nagleshim compare --help'");
+        ns_say("no program is named; see 'nagleshim compare --help'");
     return optind < argc;
 }
 
@@ -79,12 +76,12 @@ static bool take_environment(struct comparison *comparison)
     char path[PATH_MAX];
     ns_reach_inspect(comparison->program[0], &comparison->reach);
     if (comparison->policy &&
-        (!ns_environment_policy_file("compare", comparison->policy, path) ||
+        (!ns_environment_policy_file(comparison->policy, path) ||
          asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)
-        SAY("%s %s", comparison->program[0], ns_reach_reason(comparison->reach.verdict));
-    else if (ns_preload_take("compare", comparison->reach.narrow, path))
+        ns_say("%s %s", comparison->program[0], ns_reach_reason(comparison->reach.verdict));
+    else if (ns_preload_take(comparison->reach.narrow, path))
         comparison->preload = ns_preload_variable(path, comparison->reach.file);
     return comparison->preload != NULL;
 }
@@ -105,14 +102,14 @@ static int run_once(struct comparison *comparison, unsigned number)
         [WITHOUT] = {"NAGLESHIM_OFF=1"},
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
-    struct ns_diagnose_options options = {.verb = "compare", .program = comparison->program};
+    struct ns_diagnose_options options = {.program = comparison->program};
     struct ns_child_options wanted = {
         .argv = comparison->program, .environment = environments[number], .quiet = true};
     struct ns_diagnosis diagnosis = {0};
     struct ns_child child;
     int error = ns_child_fork(&child, &wanted);
     if (error) {
-        SAY("cannot start a process: %s", strerror(-error));
+        ns_say("cannot start a process: %s", strerror(-error));
         return NS_EXIT_ERROR;
     }
     int status = ns_diagnose_watch(&options, &child, &diagnosis);
@@ -133,13 +130,13 @@ static void say_failure(struct comparison *comparison)
     int *failed = comparison->failed;
     int status = failed[WITH] ? run_once(comparison, WITHOUT) : NS_EXIT_YES;
     if (failed[WITHOUT])
-        SAY("a run without the library failed with status %d%s, so nothing can be compared",
-            failed[WITHOUT], failed[WITH] ? ", as one with it did" : "");
+        ns_say("a run without the library failed with status %d%s, so nothing can be compared",
+               failed[WITHOUT], failed[WITH] ? ", as one with it did" : "");
     else
-        SAY("a run with the library failed with status %d%s, so nothing can be compared",
-            failed[WITH],
-            status == NS_EXIT_YES && !comparison->interrupted ? ", and one without it did not"
-                                                              : "");
+        ns_say("a run with the library failed with status %d%s, so nothing can be compared",
+               failed[WITH],
+               status == NS_EXIT_YES && !comparison->interrupted ? ", and one without it did not"
+                                                                 : "");
 }
 
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */
@@ -232,15 +229,15 @@ static int compare(struct comparison *comparison)
 {
     const char *reason = ns_reach_reason(comparison->reach.verdict);
     if (reason)
-        SAY("warning: the library cannot be loaded: %s %s", comparison->reach.file, reason);
-    int status = ns_child_signals("compare") ? run_all(comparison) : NS_EXIT_ERROR;
+        ns_say("warning: the library cannot be loaded: %s %s", comparison->reach.file, reason);
+    int status = ns_child_signals() ? run_all(comparison) : NS_EXIT_ERROR;
     const unsigned without = comparison->arms[WITHOUT].n, with = comparison->arms[WITH].n;
     bool is_empty = without == 0 || with == 0;
     if (comparison->interrupted)
-        SAY("interrupted after %u of %u runs%s", without + with, 2 * comparison->wanted,
-            is_empty ? "; compare runs a program that ends by itself: start a server apart, and "
-                       "compare its client"
-                     : "");
+        ns_say("interrupted after %u of %u runs%s", without + with, 2 * comparison->wanted,
+               is_empty ? "; compare runs a program that ends by itself: start a server apart, and "
+                          "compare its client"
+                        : "");
     if (is_empty || (status != NS_EXIT_YES && status != NS_EXIT_INTERRUPTED))
         return status;
     conclude(comparison);
@@ -254,7 +251,7 @@ int ns_compare_main(int argc, char **argv)
 {
     static struct comparison comparison;
     if (!take_options(argc, argv, &comparison) || !take_environment(&comparison) ||
-        !ns_outfile_open(&comparison.output, "compare"))
+        !ns_outfile_open(&comparison.output))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);

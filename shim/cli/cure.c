@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("cure", __VA_ARGS__)
+#define SAY(...) ns_say(__VA_ARGS__)
 
 enum {
     INTERVAL_MS = 100,
@@ -68,7 +68,7 @@ static bool read_options(int argc, char **argv, struct options *options)
         {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
         {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
     bool good = false;
-    if (!ns_verbs_read("cure", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return false;
     cure->port = (unsigned)port;
     const int selections = (cure->pid != 0) + (cure->unit != NULL) + (options->group != NULL) +
@@ -106,7 +106,7 @@ static int say_error(const struct ns_cure *cure, int error)
     else if (cure->undo && error != -ESRCH)
         SAY("cannot read %s: %s", ns_cure_state_path(), strerror(-error));
     else
-        return ns_watch_say_error("cure", cure->pid, error);
+        return ns_watch_say_error(cure->pid, error);
     return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
@@ -385,7 +385,7 @@ static bool begin_groups(struct options *options)
 static int cure_sockets(struct options *options)
 {
     struct ns_cure *cure = &options->cure;
-    if (!begin_groups(options) || (cure->follow && !ns_child_signals("cure")))
+    if (!begin_groups(options) || (cure->follow && !ns_child_signals()))
         return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)

@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("demo", __VA_ARGS__)
-
 enum { REQUESTS = 40, HEAD = 120, BODY = 60, ANSWER = 200 };
 /* A delayed ACK takes 40 ms, and an answer without one less than a tenth of this. */
 #define STALL_MS 20
@@ -74,14 +72,14 @@ static int ask(unsigned short port)
     double ms[REQUESTS];
     int fd = local_socket(port, &address);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        SAY("cannot connect to port %u: %s", port, strerror(errno));
+        ns_say("cannot connect to port %u: %s", port, strerror(errno));
         return NS_EXIT_ERROR;
     }
     for (unsigned i = 0; i < REQUESTS; i++) {
         uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
         if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY ||
             !receive(fd, ANSWER)) {
-            SAY("the server has closed the connection");
+            ns_say("the server has closed the connection");
             return NS_EXIT_ERROR;
         }
         ms[i] = (double)(ns_clock_now(CLOCK_MONOTONIC) - begin) / 1e6;
@@ -125,7 +123,7 @@ static int show(unsigned short port)
         "To diagnose a program of yours: nagleshim diagnose -- PROGRAM\n",
         after, before, before / after);
     if (before < STALL_MS)
-        SAY("the client did not stall: is the library preloaded everywhere on this host?");
+        ns_say("the client did not stall: is the library preloaded everywhere on this host?");
     return before >= STALL_MS && after < STALL_MS ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
@@ -134,13 +132,13 @@ int ns_demo_main(int argc, char **argv)
     double port = 0;
     const struct ns_target targets[] = {{NS_DEMO_CLIENT, &port, 1, UINT16_MAX}, {0}};
     pid_t server = 0;
-    if (!ns_verbs_read("demo", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
     if (port > 0)
         return ask((unsigned short)port);
     int at = start_server(&server);
     if (at < 0) {
-        SAY("cannot start a server on 127.0.0.1: %s", strerror(errno));
+        ns_say("cannot start a server on 127.0.0.1: %s", strerror(errno));
         return NS_EXIT_ERROR;
     }
     int status = show((unsigned short)at);

@@ -15,30 +15,29 @@
 int ns_version_main(int argc, char **argv)
 {
     const struct ns_target none = {0};
-    if (!ns_verbs_read("version", argc, argv, &none))
+    if (!ns_verbs_read(argc, argv, &none))
         return NS_EXIT_ERROR;
     puts("nagleshim " NS_VERSION);
     return NS_EXIT_YES;
 }
 
-static int say_unknown(const char *command, const char *word)
+static int say_unknown(const char *word)
 {
     const char *meant = ns_verbs_close(word);
     if (meant)
-        ns_say(command, "unknown command '%s'; did you mean %s?", word, meant);
+        ns_say("unknown command '%s'; did you mean %s?", word, meant);
     else
-        ns_say(command, "unknown %s '%s'; see 'nagleshim help'",
-               *word == '-' ? "option" : "command", word);
+        ns_say("unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command", word);
     return NS_EXIT_ERROR;
 }
 
 int ns_help_main(int argc, char **argv)
 {
     if (argc > 2) {
-        ns_say("help", "'%s': only one command may be named", argv[2]);
+        ns_say("'%s': only one command may be named", argv[2]);
         return NS_EXIT_ERROR;
     }
-    return ns_help_print(argc > 1 ? argv[1] : NULL) ? NS_EXIT_YES : say_unknown("help", argv[1]);
+    return ns_help_print(argc > 1 ? argv[1] : NULL) ? NS_EXIT_YES : say_unknown(argv[1]);
 }
 
 static int dispatch(int argc, char **argv)
@@ -54,15 +53,16 @@ static int dispatch(int argc, char **argv)
         word = "version";
     const struct ns_verb *verb = ns_verbs_find(word);
     if (!verb)
-        return say_unknown(NULL, argv[1]);
-    if (word == argv[1] && ns_verbs_value(word, "help", argc - 1, argv + 1)) {
+        return say_unknown(argv[1]);
+    ns_cli_verb = verb->word;
+    if (word == argv[1] && ns_verbs_value("help", argc - 1, argv + 1)) {
         ns_help_print(word);
         return NS_EXIT_YES;
     }
     /* The file to write to; "" if the option takes no value. */
-    const char *json = ns_verbs_value(verb->word, "json", argc - 1, argv + 1);
+    const char *json = ns_verbs_value("json", argc - 1, argv + 1);
     if (json)
-        ns_output_start(verb->word, *json == '\0' || strcmp(json, "-") == 0);
+        ns_output_start(*json == '\0' || strcmp(json, "-") == 0);
     return ns_output_end(verb->main(argc - 1, argv + 1));
 }
 
@@ -82,11 +82,11 @@ int main(int argc, char **argv)
     /* By lines, so that stdout and stderr keep their order if both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int status = dispatch(argc, argv);
-
+    bool is_run = ns_cli_verb && strcmp(ns_cli_verb, "run") == 0;
+    ns_cli_verb = NULL;
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {
-        bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
-        ns_say(NULL, "cannot write to standard output%s%s", errno ? ": " : "",
+        ns_say("cannot write to standard output%s%s", errno ? ": " : "",
                errno ? strerror(errno) : "");
         return is_run ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
     }

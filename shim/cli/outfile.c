@@ -14,7 +14,7 @@
 
 static void say_failure(const struct ns_outfile *file, int error)
 {
-    ns_say(file->verb, "cannot write '%s': %s", file->name, strerror(error));
+    ns_say("cannot write '%s': %s", file->name, strerror(error));
 }
 
 bool ns_outfile_is_stdout(const struct ns_outfile *file)
@@ -22,10 +22,10 @@ bool ns_outfile_is_stdout(const struct ns_outfile *file)
     return file->name && strcmp(file->name, "-") == 0;
 }
 
-bool ns_outfile_open(struct ns_outfile *file, const char *verb)
+bool ns_outfile_open(struct ns_outfile *file)
 {
     const char *name = file->name;
-    *file = (struct ns_outfile){.verb = verb, .name = name, .fd = -1};
+    *file = (struct ns_outfile){.name = name, .fd = -1};
     if (!name)
         return true;
     errno = EBADF;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A file for a result. It is opened at the beginning, so that an error is reported before the work
- * and not after an hour. Messages are printed in the name of the verb. */
+ * and not after an hour. */
 #ifndef NS_OUTFILE_H
 #define NS_OUTFILE_H
 
@@ -8,14 +8,13 @@
 
 struct ns_outfile {
     const char *name; /* "-" is standard output; NULL: nothing is to be written */
-    const char *verb;
-    int fd; /* valid after ns_outfile_open; -1: not to be written, or done */
+    int fd;           /* valid after ns_outfile_open; -1: not to be written, or done */
     bool made;
 };
 
 /* Only the name is set before. An existing file is unchanged until ns_outfile_write. Returns false
  * after a message. */
-bool ns_outfile_open(struct ns_outfile *file, const char *verb);
+bool ns_outfile_open(struct ns_outfile *file);
 
 bool ns_outfile_is_stdout(const struct ns_outfile *file);
 

@@ -16,6 +16,7 @@
 
 enum { TEXT_MOST = 8192 };
 
+const char *ns_cli_verb;
 static cJSON *object;
 static bool is_printed; /* by ns_output_end */
 
@@ -29,12 +30,13 @@ cJSON *ns_output_object(void)
     return object;
 }
 
-void ns_say(const char *command, const char *format, ...)
+void ns_say(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
     ns_sanitize(text);
-    fprintf(stderr, "nagleshim%s%s: %s\n", command ? " " : "", command ? command : "", text);
+    fprintf(stderr, "nagleshim%s%s: %s\n", ns_cli_verb ? " " : "", ns_cli_verb ? ns_cli_verb : "",
+            text);
     ns_output_list("messages", text);
 }
 
@@ -149,11 +151,11 @@ void ns_output_line(const char *format, ...)
         puts(text);
 }
 
-void ns_output_start(const char *verb, bool printed)
+void ns_output_start(bool printed)
 {
     object = cJSON_CreateObject();
     is_printed = printed;
-    cJSON_AddStringToObject(object, "command", verb);
+    cJSON_AddStringToObject(object, "command", ns_cli_verb);
     cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
     /* ns_output_take replaces the number. */
     cJSON_AddNumberToObject(object, "status", NS_EXIT_ERROR);

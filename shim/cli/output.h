@@ -13,7 +13,7 @@
 
 /* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
  * the caller takes it with ns_output_take. */
-void ns_output_start(const char *verb, bool printed);
+void ns_output_start(bool printed);
 bool ns_output_is_json(void);
 
 /* The text of the object, with this status (-1: null) in it, to be freed. The object is gone then.

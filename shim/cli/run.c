@@ -17,8 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("run", __VA_ARGS__)
-#define WARN(...) ns_say("run", "warning: " __VA_ARGS__)
+#define WARN(...) ns_say("warning: " __VA_ARGS__)
 
 struct run_options {
     const char *policy, *send, *ack, *log;
@@ -30,10 +29,10 @@ static bool is_clear(const struct run_options *options)
 {
     int send = options->send ? ns_words_find(NS_TAKES_SEND, options->send) : NS_SEND_DEFAULT;
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
-        SAY("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
-            "policy file");
+        ns_say("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
+               "policy file");
     else if (options->max_delay_us > 0 && !ns_send_corks((enum ns_send)send))
-        SAY("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
+        ns_say("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
     else
         return true;
     return false;
@@ -49,10 +48,10 @@ static bool take_options(int argc, char **argv, struct run_options *options)
         {NS_RUN_LOG, &options->log, 0, 0},
         {0},
     };
-    if (!ns_verbs_read("run", argc, argv, targets) || !is_clear(options))
+    if (!ns_verbs_read(argc, argv, targets) || !is_clear(options))
         return false;
     if (optind >= argc)
-        SAY("the program is missing; see 'nagleshim run --help'");
+        ns_say("the program is missing; see 'nagleshim run --help'");
     return optind < argc;
 }
 
@@ -60,7 +59,7 @@ static bool put_environment(const char *name, const char *value)
 {
     if (value && setenv(name, value, 1) == 0)
         return true;
-    SAY("cannot set %s: %s", name, strerror(ENOMEM));
+    ns_say("cannot set %s: %s", name, strerror(ENOMEM));
     return false;
 }
 
@@ -85,7 +84,7 @@ static bool put_policy(const struct run_options *options)
 {
     char path[PATH_MAX];
     if (options->policy)
-        return ns_environment_policy_file("run", options->policy, path) &&
+        return ns_environment_policy_file(options->policy, path) &&
                put_environment("NAGLESHIM_POLICY", path);
     if (options->send || options->ack || options->max_delay_us > 0)
         return put_policy_of_options(options);
@@ -100,7 +99,7 @@ static bool put_library(const struct ns_reach *reach)
     bool found = reach->narrow && ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, path, reason);
     if (reach->narrow && !found)
         WARN("the library will not reach %s: %s", reach->program, reason);
-    if (!found && !ns_preload_take("run", 0, path))
+    if (!found && !ns_preload_take(0, path))
         return false;
     char *variable = ns_preload_variable(path, reach->file); /* stays in the environment */
     return variable && putenv(variable) == 0;
@@ -162,13 +161,13 @@ int ns_run_main(int argc, char **argv)
     if (!put_policy(&options) || !put_library(&subject.reach) ||
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
-    ns_environment_judge("run");
+    ns_environment_judge(false);
     if (ns_environment_off(off, sizeof off))
-        SAY("warning: %s", off);
+        ns_say("warning: %s", off);
     else if (subject.reach.program[0])
         warn_of_policy(&subject.process);
     warn_of_program(&subject.reach);
     ns_child_restore();
     execvp(argv[0], argv);
-    return ns_program_say_failure("run", argv[0], errno);
+    return ns_program_say_failure(argv[0], errno);
 }

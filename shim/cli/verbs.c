@@ -48,13 +48,13 @@ const struct ns_verb *ns_verbs_find(const char *word)
 
 /* getopt_long's description of a verb's options: ":" first, so that a missing value and a wrong
  * option have different results, and "+" before that if the first other word ends the options. */
-static void describe(const char *verb, char *letters, struct option *known)
+static void describe(char *letters, struct option *known)
 {
-    if (ns_verbs_find(verb)->runs_a_program)
+    if (ns_verbs_find(ns_cli_verb)->runs_a_program)
         *letters++ = '+';
     *letters++ = ':';
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++) {
-        if (strcmp(row->verb, verb) != 0)
+        if (strcmp(row->verb, ns_cli_verb) != 0)
             continue;
         int value = row->takes == NS_TAKES_NOTHING ? no_argument : required_argument;
         *known++ = (struct option){row->name, value, NULL, row->id};
@@ -69,21 +69,20 @@ static void describe(const char *verb, char *letters, struct option *known)
 
 /* getopt_long with the verb's options: the row of the next one, with its value in optarg. NULL:
  * *result is -1 at the end, or '?' or ':', which are for say_option. */
-static const struct ns_verb_option *next_option(const char *verb, int argc, char **argv,
-                                                int *result)
+static const struct ns_verb_option *next_option(int argc, char **argv, int *result)
 {
     char letters[2 * COUNT(ns_verb_options) + 3];
     struct option known[COUNT(ns_verb_options) + 1];
-    describe(verb, letters, known);
+    describe(letters, known);
     opterr = 0;
     *result = getopt_long(argc, argv, letters, known, NULL);
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, verb) == 0 && (row->id == *result || row->letter == *result))
+        if (strcmp(row->verb, ns_cli_verb) == 0 && (row->id == *result || row->letter == *result))
             return row;
     return NULL;
 }
 
-const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv)
+const char *ns_verbs_value(const char *name, int argc, char **argv)
 {
     /* getopt_long reorders the words, so it gets a copy. */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
@@ -93,7 +92,7 @@ const char *ns_verbs_value(const char *verb, const char *name, int argc, char **
     if (copy)
         memcpy(copy, argv, (size_t)argc * sizeof *copy);
     while (copy && result != -1) {
-        const struct ns_verb_option *row = next_option(verb, argc, copy, &result);
+        const struct ns_verb_option *row = next_option(argc, copy, &result);
         if (row && strcmp(row->name, name) == 0)
             value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
     }
@@ -121,30 +120,30 @@ const char *ns_verbs_close(const char *word)
 }
 
 /* The option of the verb that was probably meant, or NULL. */
-static const char *close_option(const char *verb, const char *word)
+static const char *close_option(const char *word)
 {
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, verb) == 0 && strncmp(word, "--", 2) == 0 &&
+        if (strcmp(row->verb, ns_cli_verb) == 0 && strncmp(word, "--", 2) == 0 &&
             ns_verbs_is_close(word + 2, row->name))
             return row->name;
     return NULL;
 }
 
 /* Says why getopt_long refused an option; result is what it returned. */
-static void say_option(const char *command, char *const *argv, int result)
+static void say_option(char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     /* Long options have values past the letters; getopt has already stepped over their word. */
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
     const char *option = is_letter ? letter : argv[optind - 1], *meant;
     if (result == ':')
-        ns_say(command, "%s needs a value; see 'nagleshim %s --help'", option, command);
+        ns_say("%s needs a value; see 'nagleshim %s --help'", option, ns_cli_verb);
     else if (optopt >= NS_OPTION_BASE)
-        ns_say(command, "%s: this option takes no value", option);
-    else if ((meant = close_option(command, option)))
-        ns_say(command, "unknown option '%s'; did you mean --%s?", option, meant);
+        ns_say("%s: this option takes no value", option);
+    else if ((meant = close_option(option)))
+        ns_say("unknown option '%s'; did you mean --%s?", option, meant);
     else
-        ns_say(command, "unknown option '%s'; see 'nagleshim %s --help'", option, command);
+        ns_say("unknown option '%s'; see 'nagleshim %s --help'", option, ns_cli_verb);
 }
 
 void ns_list_add(struct ns_list *list, char *word)
@@ -171,10 +170,10 @@ static bool take_number(const struct ns_verb_option *row, const struct ns_target
         optarg[strspn(optarg, is_whole ? "0123456789" : "0123456789.")] == '\0')
         return true;
     if (is_pid)
-        ns_say(row->verb, "--%s must be a process id, not '%s'", row->name, optarg);
+        ns_say("--%s must be a process id, not '%s'", row->name, optarg);
     else
-        ns_say(row->verb, "--%s must be %s from %.10g to %.10g, not '%s'", row->name,
-               units[row->takes], least, most, optarg);
+        ns_say("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes], least,
+               most, optarg);
     return false;
 }
 
@@ -202,8 +201,8 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     case NS_TAKES_FILE:
         if (*optarg != '-' || optarg[1] == '\0')
             break;
-        ns_say(row->verb, "--%s must be a file, not '%s'; for a file of this name write ./%s",
-               row->name, optarg, optarg);
+        ns_say("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
+               optarg, optarg);
         return false;
     case NS_TAKES_TEXT:
     case NS_TAKES_PROGRAM:
@@ -211,7 +210,7 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     default:
         if (ns_words_find(row->takes, optarg) >= 0)
             break;
-        ns_say(row->verb, "--%s must be %s, not '%s'", row->name,
+        ns_say("--%s must be %s, not '%s'", row->name,
                ns_words_join(row->takes, " or ", known, sizeof known), optarg);
         return false;
     }
@@ -219,11 +218,11 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     return true;
 }
 
-bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets)
+bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets)
 {
     const struct ns_verb_option *row;
     int result;
-    while ((row = next_option(verb, argc, argv, &result))) {
+    while ((row = next_option(argc, argv, &result))) {
         const struct ns_target *target = targets;
         while (target->id && target->id != row->id)
             target++;
@@ -231,19 +230,19 @@ bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_targ
             return false;
     }
     if (result != -1) {
-        say_option(verb, argv, result);
+        say_option(argv, result);
         return false;
     }
-    if (optind == argc || ns_verbs_find(verb)->takes_words)
+    if (optind == argc || ns_verbs_find(ns_cli_verb)->takes_words)
         return true;
     const char *word = argv[optind];
     const struct ns_verb_option *pid = ns_verb_options;
-    while (pid->verb && !(strcmp(pid->verb, verb) == 0 && pid->takes == NS_TAKES_PID))
+    while (pid->verb && !(strcmp(pid->verb, ns_cli_verb) == 0 && pid->takes == NS_TAKES_PID))
         pid++;
     if (pid->verb && word[strspn(word, "0123456789")] == '\0')
-        ns_say(verb, "unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
+        ns_say("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
     else
-        ns_say(verb, "unexpected word '%s'; see 'nagleshim %s --help'", word, verb);
+        ns_say("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
     return false;
 }
 

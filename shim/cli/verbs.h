@@ -85,11 +85,11 @@ struct ns_target {
 /* Reads the verb's options, except for those that have no row in targets, which ends with a row of
  * zeros. Then optind is the first other word. Returns false after a message about a wrong option,
  * value or word. */
-bool ns_verbs_read(const char *verb, int argc, char **argv, const struct ns_target *targets);
+bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets);
 
 /* The value of the verb's option with this long name on the command line, whatever is wrong with
  * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
-const char *ns_verbs_value(const char *verb, const char *name, int argc, char **argv);
+const char *ns_verbs_value(const char *name, int argc, char **argv);
 
 /* The word at this position of a list of values, NULL past its end; and the position of a word, -1
  * if it is not there. For SEND and ACK it is the value in policy.h; roles begin at

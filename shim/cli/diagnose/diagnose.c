@@ -8,7 +8,6 @@
 #include "cli/diagnose/report.h"
 #include "cli/outfile.h"
 #include "cli/output.h"
-#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "process/scope.h"
 
@@ -19,8 +18,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SAY(...) ns_say("diagnose", __VA_ARGS__)
 
 enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
 
@@ -76,7 +73,7 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
         return status;
     if (!options->fail_on)
         return status == NS_EXIT_YES ? of_program : status;
-    SAY("the program itself ended with status %d", of_program);
+    ns_say("the program itself ended with status %d", of_program);
     return status == NS_EXIT_YES ? NS_EXIT_ERROR : status;
 }
 
@@ -168,7 +165,7 @@ static int run(struct ns_diagnose_options *options)
     static struct ns_diagnosis diagnosis;
     struct ns_child child, *started = options->program ? &child : NULL;
     int error = 0;
-    if (!ns_child_signals("diagnose"))
+    if (!ns_child_signals())
         return NS_EXIT_ERROR;
     if (started) {
         const struct ns_child_options wanted = {
@@ -183,7 +180,7 @@ static int run(struct ns_diagnose_options *options)
     }
     int status = NS_EXIT_RUN_FAILED;
     if (error) {
-        SAY("cannot start a process: %s", strerror(-error));
+        ns_say("cannot start a process: %s", strerror(-error));
         ns_observe_end(&observation);
     } else {
         status = diagnose(options, started, &observation, &diagnosis);
@@ -204,14 +201,14 @@ static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
     if (subjects == 0)
-        SAY("name a program, --pid or --all; see 'nagleshim diagnose --help'");
+        ns_say("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     else if (subjects > 1)
-        SAY("a program, --pid and --all: only one of them can be watched");
+        ns_say("a program, --pid and --all: only one of them can be watched");
     else if (exists(options->policy.name))
-        SAY("--policy: '%s' already exists and is not replaced; name a new file",
-            options->policy.name);
+        ns_say("--policy: '%s' already exists and is not replaced; name a new file",
+               options->policy.name);
     else if (options->experiment && (!options->program || options->outside))
-        SAY("--experiment needs a program to start, and excludes --outside");
+        ns_say("--experiment needs a program to start, and excludes --outside");
     else
         return true;
     return false;
@@ -231,8 +228,8 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
                                         {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
                                         {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
                                         {0}};
-    *options = (struct ns_diagnose_options){.verb = "diagnose", .max_lost_ms = -1};
-    if (!ns_verbs_read("diagnose", argc, argv, targets))
+    *options = (struct ns_diagnose_options){.max_lost_ms = -1};
+    if (!ns_verbs_read(argc, argv, targets))
         return false;
     if (optind < argc)
         options->program = argv + optind;
@@ -250,10 +247,10 @@ int ns_diagnose_main(int argc, char **argv)
     if (!take_options(argc, argv, &options))
         return status;
     if (options.page.name && !ns_output_object()) /* main makes it for --json */
-        ns_output_start("diagnose", false);
+        ns_output_start(false);
     options.json.fd = options.page.fd = options.policy.fd = -1;
-    if (ns_outfile_open(&options.json, "diagnose") && ns_outfile_open(&options.page, "diagnose") &&
-        ns_outfile_open(&options.policy, "diagnose"))
+    if (ns_outfile_open(&options.json) && ns_outfile_open(&options.page) &&
+        ns_outfile_open(&options.policy))
         status = run(&options);
     ns_outfile_drop(&options.json);
     ns_outfile_drop(&options.page);

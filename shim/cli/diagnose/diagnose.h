@@ -10,9 +10,8 @@
 #include <sys/types.h>
 
 struct ns_diagnose_options {
-    const char *verb; /* for messages */
-    char **program;   /* NULL: watch running processes */
-    pid_t pid;        /* 0: none */
+    char **program; /* NULL: watch running processes */
+    pid_t pid;      /* 0: none */
     bool all;
     double seconds;        /* 0: until the program ends or a signal comes */
     enum ns_grade fail_on; /* 0: exit with the program's status */

@@ -295,20 +295,19 @@ static void take_tally(struct session *session)
                           diagnosis->denied, diagnosis->denied == 1 ? "" : "es");
 }
 
-int ns_watch_say_error(const char *verb, pid_t pid, int error)
+int ns_watch_say_error(pid_t pid, int error)
 {
     bool is_denied = ns_proc_is_denied(error);
     if (is_denied)
-        ns_say(verb,
-               "permission denied: process %d is another user's, or protected; run this command as "
+        ns_say("permission denied: process %d is another user's, or protected; run this command as "
                "that user, or as root",
                pid);
     else if (error == -ESRCH)
-        ns_say(verb, "there is no process %d", pid);
+        ns_say("there is no process %d", pid);
     else if (error == -EPROTONOSUPPORT)
-        ns_say(verb, "this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+        ns_say("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
     else
-        ns_say(verb, "cannot list TCP sockets: %s", strerror(-error));
+        ns_say("cannot list TCP sockets: %s", strerror(-error));
     return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
@@ -324,7 +323,7 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     int error =
         ns_watch_open(child ? child->pid : options->pid, take_hold, &session, &session.watch);
     if (error)
-        return ns_watch_say_error(options->verb, options->pid, error);
+        return ns_watch_say_error(options->pid, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
@@ -337,5 +336,5 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     take_tally(&session);
     note_left(&session);
     ns_watch_close(session.watch);
-    return error ? ns_program_say_failure(options->verb, options->program[0], -error) : 0;
+    return error ? ns_program_say_failure(options->program[0], -error) : 0;
 }

@@ -7,20 +7,16 @@
 #include "cli/doctor/examine.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
-#include "cli/program/reach.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
 #include "process/scope.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define SAY(...) ns_say("doctor", __VA_ARGS__)
 
 static const char *denied_text(void)
 {
@@ -162,14 +158,14 @@ static int show_process(pid_t pid)
     if (!error) {
         status = print(&examination);
     } else if (ns_proc_is_denied(error)) {
-        SAY("process %d: permission denied: %s", pid, denied_text());
+        ns_say("process %d: permission denied: %s", pid, denied_text());
         status = NS_EXIT_DENIED;
     } else if (error == -ETIMEDOUT) {
-        SAY("process %d: " NS_PROC_STUCK, pid);
+        ns_say("process %d: " NS_PROC_STUCK, pid);
     } else if (error == -ESRCH) {
-        SAY("there is no process %d, or it has ended", pid);
+        ns_say("there is no process %d, or it has ended", pid);
     } else {
-        SAY("cannot read process %d: %s", pid, strerror(-error));
+        ns_say("cannot read process %d: %s", pid, strerror(-error));
     }
     ns_examine_end(&examination);
     return status;
@@ -322,7 +318,7 @@ static int show_all(void)
     unsigned census[KINDS] = {0};
     ns_output_expect("processes");
     if (ns_proc_each(visit, census) != 0) {
-        SAY("/proc is not mounted or cannot be read");
+        ns_say("/proc is not mounted or cannot be read");
         return NS_EXIT_ERROR;
     }
     print_counts(census);
@@ -336,10 +332,10 @@ int ns_doctor_main(int argc, char **argv)
     const struct ns_target targets[] = {
         {NS_DOCTOR_ALL, &all, 0, 0}, {NS_DOCTOR_PID, &pid, 0, 0}, {0}};
     ns_output_expect("facts");
-    if (!ns_verbs_read("doctor", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
     if ((optind < argc) + (pid > 0) + all != 1)
-        SAY("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
+        ns_say("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
     else if (all)
         return show_all();
     else if (pid)

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, __VA_ARGS__)
 

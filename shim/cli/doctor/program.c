@@ -20,7 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("doctor", __VA_ARGS__)
 #define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
 
 static struct ns_findings findings;
@@ -33,15 +32,15 @@ static int find_program(const char *word, const struct ns_reach *reach)
     if (reach->program[0] == '\0') {
         int error = strchr(word, '/') && stat(word, &st) != 0 ? errno : ENOENT;
         if (strchr(word, '/') || *word == '\0')
-            SAY("'%s': %s", word, strerror(error));
+            ns_say("'%s': %s", word, strerror(error));
         else
-            ns_program_say_not_found("doctor", word);
+            ns_program_say_not_found(word);
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (!ns_subject_is_program(reach, "doctor", false))
+    if (!ns_subject_is_program(reach, false))
         return NS_EXIT_ERROR;
     if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
-        SAY("cannot read '%s', which may only be executed: %s", reach->program, strerror(errno));
+        ns_say("cannot read '%s', which may only be executed: %s", reach->program, strerror(errno));
         return errno == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     return NS_EXIT_YES;
@@ -142,7 +141,7 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
 static void judge_policy(const struct ns_subject *subject)
 {
     static struct ns_policy_found found;
-    if (ns_subject_find_policy(subject, "doctor", NULL, &found))
+    if (ns_subject_find_policy(subject, NULL, &found))
         judge_rules(found.policy, &subject->process);
     else
         REASON("its policy is broken or cannot be read");
@@ -160,7 +159,7 @@ int ns_doctor_program(char **words, unsigned n)
     judge_file(&subject.reach);
     bool is_preloaded = judge_library(&subject.reach);
     judge_policy(&subject);
-    ns_environment_judge(NULL);
+    ns_environment_judge(true);
     ns_findings_print(&findings);
     cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_verdict(&findings)) {

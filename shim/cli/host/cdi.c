@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("cdi", __VA_ARGS__)
 #define LIBRARY_THERE "/opt/nagleshim/" NS_LIBRARY_NAME /* in every container */
 
 /* The Makefile knows that this file depends on the specification. cdiVersion is low because readers
@@ -38,9 +37,9 @@ static bool find_preload_file(const char *named, char file[PATH_MAX])
         return true;
     *file = '\0';
     if (named)
-        SAY("'%s' does not name " LIBRARY_THERE, named);
+        ns_say("'%s' does not name " LIBRARY_THERE, named);
     else
-        SAY("note: the device keep-env is left out, because %s is missing", path);
+        ns_say("note: the device keep-env is left out, because %s is missing", path);
     return !named;
 }
 
@@ -61,8 +60,8 @@ static bool print(const char *library, const char *preload_file)
     set_host_path(edits, 0, library);
     set_host_path(edits, 1, NS_POLICY_DIR_DEFAULT);
     if (access(NS_POLICY_DIR_DEFAULT "/.", F_OK) != 0) {
-        SAY("note: " NS_POLICY_DIR_DEFAULT " does not exist: containers get no policies of this "
-            "machine");
+        ns_say("note: " NS_POLICY_DIR_DEFAULT " does not exist: containers get no policies of this "
+               "machine");
         cJSON_DeleteItemFromObjectCaseSensitive(edits, "env");
         cJSON_DeleteItemFromArray(cJSON_GetObjectItemCaseSensitive(edits, "mounts"), 1);
     }
@@ -82,9 +81,9 @@ int ns_cdi_main(int argc, char **argv)
     char library[PATH_MAX], preload_file[PATH_MAX];
     const char *named = NULL;
     const struct ns_target targets[] = {{NS_CDI_PRELOAD_FILE, &named, 0, 0}, {0}};
-    if (!ns_verbs_read("cdi", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
-    return ns_preload_take("cdi", 0, library) && find_preload_file(named, preload_file) &&
+    return ns_preload_take(0, library) && find_preload_file(named, preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES
                : NS_EXIT_ERROR;

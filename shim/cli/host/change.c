@@ -112,7 +112,7 @@ int ns_change_make(struct ns_change *change)
     if (change->done)
         return NS_EXIT_YES;
     int error = errno;
-    ns_say("host", "%s cannot be %s: %s", change->path, change->text ? "written" : "removed",
+    ns_say("%s cannot be %s: %s", change->path, change->text ? "written" : "removed",
            error == EINVAL ? "it is not a regular file, or is too large" : strerror(error));
     return error == EACCES || error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }

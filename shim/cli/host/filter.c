@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAY(...) ns_say("host", __VA_ARGS__)
-
 /* When the library makes a call. Calls without which no program starts are not listed. */
 enum { START = 1, TCP = 2, READ = 4, SOCKET = 8 };
 static const struct {
@@ -88,15 +86,16 @@ bool ns_filter_permits(const struct ns_filter *filter, const char *unit)
     unsigned fail = forbidden & (filter->fail | (filter->fails ? ~filter->kill : 0));
     unsigned harm = forbidden & (~fail | made(READ));
     if (harm)
-        SAY("%s: with the library its SystemCallFilter= would %s; first add 'SystemCallFilter=%s' "
+        ns_say(
+            "%s: with the library its SystemCallFilter= would %s; first add 'SystemCallFilter=%s' "
             "to the unit",
             unit, harm & ~fail ? "kill it" : "make its reads fail", names(harm));
     else if (!has_tcp)
-        SAY("note: %s: its SystemCallFilter= forbids sockets: the library does nothing there",
-            unit);
+        ns_say("note: %s: its SystemCallFilter= forbids sockets: the library does nothing there",
+               unit);
     else if (fail)
-        SAY("note: %s: its SystemCallFilter= makes calls of the library fail, which does "
-            "less there: %s",
-            unit, names(fail));
+        ns_say("note: %s: its SystemCallFilter= makes calls of the library fail, which does "
+               "less there: %s",
+               unit, names(fail));
     return harm == 0;
 }

@@ -15,7 +15,6 @@
 #include "cli/verbs.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <glob.h>
 #include <signal.h>
 #include <limits.h>
@@ -24,8 +23,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SAY(...) ns_say("host", __VA_ARGS__)
 
 enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
@@ -46,20 +43,21 @@ static bool parse(int argc, char **argv, struct host_options *options)
                                         {NS_HOST_ROOT, &options->root, 0, 0},
                                         {0}};
     char path[PATH_MAX];
-    if (!ns_verbs_read("host", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return false;
     for (int i = ENABLE; optind < argc && i <= STATUS; i++)
         if (strcmp(argv[optind], words[i]) == 0)
             options->action = (enum action)i;
     if (options->action == NOTHING) {
-        SAY("%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
+        ns_say(
+            "%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
             optind < argc ? "'" : "", optind < argc ? argv[optind] : "",
             optind < argc ? "': " : "");
         return false;
     }
     for (int i = optind + 1; i < argc; i++) {
         if (options->units.n == 0) {
-            SAY("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
+            ns_say("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
             return false;
         }
         ns_list_add(&options->units, argv[i]); /* --unit one another */
@@ -74,15 +72,15 @@ static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
     if (options->preload && options->units.n > 0)
-        SAY("--unit and --preload cannot be used together");
+        ns_say("--unit and --preload cannot be used together");
     else if (options->action == ENABLE && !options->preload && options->units.n == 0)
-        SAY("enable needs --unit UNIT, for a service, or --preload, for every program");
+        ns_say("enable needs --unit UNIT, for a service, or --preload, for every program");
     else if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
-        SAY("status takes neither --unit nor --preload nor --library");
+        ns_say("status takes neither --unit nor --preload nor --library");
     else if (library && library[0] != '/')
-        SAY("'%s': the path of the library must be absolute", library);
+        ns_say("'%s': the path of the library must be absolute", library);
     else if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
-        SAY("'%s': the library must be called " NS_LIBRARY_NAME, library);
+        ns_say("'%s': the library must be called " NS_LIBRARY_NAME, library);
     else
         return true;
     return false;
@@ -95,7 +93,7 @@ static bool find_library(const struct host_options *options, struct ns_host *hos
     static char own[PATH_MAX], root[PATH_MAX];
     const char *library = options->library;
     if (!library && options->action == ENABLE) {
-        if (!ns_preload_take("host", 0, own))
+        if (!ns_preload_take(0, own))
             return false;
         library = own;
     }
@@ -113,14 +111,14 @@ static int enter(const struct host_options *options, struct ns_host *host)
     host->is_image = options->root != NULL;
     if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
         int error = errno;
-        SAY("--root '%s': %s", options->root, strerror(error));
+        ns_say("--root '%s': %s", options->root, strerror(error));
         return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     if (access("/etc/.", F_OK) != 0)
-        SAY("--root '%s': not a root file system: it has no /etc", options->root);
+        ns_say("--root '%s': not a root file system: it has no /etc", options->root);
     else if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
              access("/run/systemd/system", F_OK) != 0)
-        SAY("systemd is not running here; use --preload, or --root for an image");
+        ns_say("systemd is not running here; use --preload, or --root for an image");
     else
         return NS_EXIT_YES;
     return NS_EXIT_ERROR;
@@ -237,7 +235,7 @@ int ns_host_main(int argc, char **argv)
     if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (options.action != STATUS && geteuid() != 0) {
-        SAY("permission denied: only root can change a system; nothing was changed");
+        ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
     }
     if (!find_library(&options, &host))

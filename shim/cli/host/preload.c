@@ -23,8 +23,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("host", __VA_ARGS__)
-
 /* Do the file and the directories above it belong to root, and can only root write to them? */
 static bool is_roots(const char *file)
 {
@@ -32,12 +30,12 @@ static bool is_roots(const char *file)
     struct stat st;
     for (snprintf(path, sizeof path, "%s", file);; at = dirname(at)) {
         if (stat(at, &st) != 0) {
-            SAY("%s: %s", at, strerror(errno));
+            ns_say("%s: %s", at, strerror(errno));
             return false;
         }
         if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-            SAY("%s (user %u, mode %04o): another user than root could replace the library", at,
-                st.st_uid, st.st_mode & 07777);
+            ns_say("%s (user %u, mode %04o): another user than root could replace the library", at,
+                   st.st_uid, st.st_mode & 07777);
             return false;
         }
         if (strcmp(at, "/") == 0)
@@ -52,18 +50,18 @@ bool ns_host_judge_library(const struct ns_host *host)
     char path[PATH_MAX], reason[1024];
     struct stat st;
     if (strpbrk(library, NS_PRELOAD_SEPARATORS "$#%\"\\"))
-        SAY("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
+        ns_say("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
     else if (stat(library, &st) != 0 || !realpath(library, path))
-        SAY("%s: %s", library, strerror(errno));
+        ns_say("%s: %s", library, strerror(errno));
     else if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
-        SAY("%s is not a file that every user can read (mode %04o)", path, st.st_mode & 07777);
+        ns_say("%s is not a file that every user can read (mode %04o)", path, st.st_mode & 07777);
     else if (!is_roots(library) || !is_roots(path))
         return false;
     else if (!ns_trial_start(program, NULL, reason, sizeof reason))
-        SAY("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?", program,
-            reason);
+        ns_say("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?", program,
+               reason);
     else if (!ns_trial_start(program, library, reason, sizeof reason))
-        SAY("%s, started with the library, %s", program, reason);
+        ns_say("%s, started with the library, %s", program, reason);
     else
         return true;
     return false;
@@ -99,8 +97,8 @@ static bool name_for_both(const struct ns_host *host, const char **name)
         if (reach.narrow != narrow_loaders[i].machine)
             continue;
         if (!ns_preload_locate(NS_LIBRARY_NAME, reach.narrow, narrow, reason)) {
-            SAY("warning: there are 32-bit programs, for %s, and each will print an error: %s",
-                narrow_loaders[i].loader, reason);
+            ns_say("warning: there are 32-bit programs, for %s, and each will print an error: %s",
+                   narrow_loaders[i].loader, reason);
             continue;
         }
         const char *const libraries[] = {host->library, narrow};
@@ -108,10 +106,10 @@ static bool name_for_both(const struct ns_host *host, const char **name)
             if (!is_roots(libraries[j])) {
                 return false;
             } else if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j])) {
-                SAY("%s is not the file that its loader finds for " NS_LIBRARY_NAME
-                    ", the name that fits 32-bit programs, too: install it in a directory that "
-                    "ldconfig lists",
-                    libraries[j]);
+                ns_say("%s is not the file that its loader finds for " NS_LIBRARY_NAME
+                       ", the name that fits 32-bit programs, too: install it in a directory that "
+                       "ldconfig lists",
+                       libraries[j]);
                 return false;
             }
         *name = NS_LIBRARY_NAME;
@@ -195,19 +193,20 @@ static int try_file(const char *library, struct ns_change *change)
 {
     char reason[1024];
     if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
-        SAY("/bin/true, started with the library, %s; %s", reason,
-            ns_change_undo(change) ? "nothing was changed"
-                                   : NS_PRELOAD_FILE " cannot be restored: remove the library");
+        ns_say("/bin/true, started with the library, %s; %s", reason,
+               ns_change_undo(change) ? "nothing was changed"
+                                      : NS_PRELOAD_FILE " cannot be restored: remove the library");
         return NS_EXIT_ERROR;
     }
     ns_output_line(NS_PRELOAD_FILE " names %s: every program that starts from now on loads it",
                    library);
-    SAY("note: programs built with gcc's -fsanitize=address do not start while any library is "
-        "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set");
-    SAY("note: if %s is ever damaged, no program can start, not even this command. Then type "
-        "': >" NS_PRELOAD_FILE "' in a root shell that has been running since before this command, "
-        "or in a rescue system: the shell does this itself, without a program",
-        library);
+    ns_say("note: programs built with gcc's -fsanitize=address do not start while any library is "
+           "in " NS_PRELOAD_FILE ", unless ASAN_OPTIONS=verify_asan_link_order=0 is set");
+    ns_say("note: if %s is ever damaged, no program can start, not even this command. Then type "
+           "': >" NS_PRELOAD_FILE
+           "' in a root shell that has been running since before this command, "
+           "or in a rescue system: the shell does this itself, without a program",
+           library);
     return NS_EXIT_YES;
 }
 
@@ -219,7 +218,7 @@ static bool make_copy(const char *library, char copy[PATH_MAX])
     if (write_copy(library, copy))
         return true;
     if (errno != EROFS)
-        SAY("%s cannot be written: %s", copy, strerror(errno));
+        ns_say("%s cannot be written: %s", copy, strerror(errno));
     else
         snprintf(copy, PATH_MAX, "%s", library);
     return errno == EROFS;
@@ -232,7 +231,7 @@ int ns_host_preload_enable(const struct ns_host *host)
     char copy[PATH_MAX];
     const char *name = copy;
     if (is_musl()) {
-        SAY("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
+        ns_say("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
         return NS_EXIT_ERROR;
     }
     if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say("host", __VA_ARGS__)
 #define UNITS "/etc/systemd/system/"
 #define DROPIN ".d/zz-nagleshim.conf"
 #define VARIABLE "LD_PRELOAD="
@@ -42,10 +41,10 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX])
     size_t length = has_type ? (size_t)(dot - word) : strlen(word);
     if (length == 0 || length > NAME_MAX - 16 || strchr(".-", *word) ||
         word[strspn(word, allowed)] != '\0')
-        SAY("'%s' is not the name of a unit", word);
+        ns_say("'%s' is not the name of a unit", word);
     else if (strchr("@-", word[length - 1]))
-        SAY("'%s' stands for several services: name each one, an instance as %s1 for example", word,
-            word);
+        ns_say("'%s' stands for several services: name each one, an instance as %s1 for example",
+               word, word);
     else
         return snprintf(path, PATH_MAX, UNITS "%.*s.service" DROPIN, (int)length, word) > 0;
     return false;
@@ -64,7 +63,7 @@ static bool reload(const struct ns_host *host)
     if (host->is_image || access("/run/systemd/system", F_OK) != 0 ||
         system("systemctl daemon-reload >&2") == 0)
         return true;
-    SAY("'systemctl daemon-reload' failed");
+    ns_say("'systemctl daemon-reload' failed");
     return false;
 }
 
@@ -152,7 +151,7 @@ static bool ask(const char *name, struct unit *unit)
     }
     if (stream && pclose(stream) == 0)
         return true;
-    SAY("'%s' failed", command);
+    ns_say("'%s' failed", command);
     return false;
 }
 
@@ -183,20 +182,20 @@ static bool search(const char *name, struct unit *unit)
     glob_t found;
     find_files(name, &found);
     if (found.gl_pathc == 0)
-        SAY("warning: %s: the image has no such unit", name);
+        ns_say("warning: %s: the image has no such unit", name);
     for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
         NS_AUTO_FREE char *text =
             strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
         is_clear = !text || !mentions(text, "LD_PRELOAD", false);
         if (!is_clear)
-            SAY("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
+            ns_say("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
         if (text && (mentions(text, "RootDirectory=", true) || mentions(text, "RootImage=", true) ||
                      mentions(text, "TemporaryFileSystem=", true)))
             unit->hides_files = true;
         if (is_clear && text && mentions(text, "SystemCallFilter", true))
-            SAY("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
-                "nagleshim(1) lists the calls that it must allow",
-                name, found.gl_pathv[i]);
+            ns_say("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
+                   "nagleshim(1) lists the calls that it must allow",
+                   name, found.gl_pathv[i]);
     }
     globfree(&found);
     return is_clear;
@@ -226,14 +225,14 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
     char name[NAME_MAX + 1];
     unit_of(change->path, name);
     if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin)) {
-        SAY("%s: this command did not write it; nothing was changed", change->path);
+        ns_say("%s: this command did not write it; nothing was changed", change->path);
         return false;
     }
     if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
         return false;
     if (!host->is_image && strcmp(unit.load_state, "loaded") != 0) {
-        SAY("%s: systemctl reports LoadState=%s; only a loaded unit can be changed", name,
-            unit.load_state);
+        ns_say("%s: systemctl reports LoadState=%s; only a loaded unit can be changed", name,
+               unit.load_state);
         return false;
     }
     if (!ns_filter_permits(&unit.filter, name))
@@ -242,7 +241,7 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
     if (!host->is_image && !unit.preload[0] && !ask("", &unit))
         return false;
     if (strpbrk(unit.preload, "\"\\%")) {
-        SAY("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there", name);
+        ns_say("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there", name);
         return false;
     }
     change->text = write_text(host, name, &unit);
@@ -262,12 +261,13 @@ static bool takes_effect(const struct ns_host *host, const char *path)
         strcmp(entry, host->library) == 0)
         return true;
     if (unit.unsets)
-        SAY("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
+        ns_say("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
     else if (unit.file[0])
-        SAY("%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
-            unit.file);
+        ns_say("%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
+               unit.file);
     else
-        SAY("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
+        ns_say(
+            "%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
             "it, see 'systemctl cat %s'",
             name, unit.preload, name);
     return false;
@@ -279,8 +279,8 @@ static void undo(const struct ns_host *host, struct ns_change *changes, unsigned
     for (unsigned i = 0; i < n; i++)
         undone = ns_change_undo(&changes[i]) && undone;
     undone = reload(host) && undone;
-    SAY("%s", undone ? "nothing was changed"
-                     : "not everything could be restored: see 'nagleshim host status'");
+    ns_say("%s", undone ? "nothing was changed"
+                        : "not everything could be restored: see 'nagleshim host status'");
 }
 
 static void report(const struct ns_host *host, const struct ns_change *change)

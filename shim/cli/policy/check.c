@@ -99,7 +99,7 @@ static void warn_of_name(const char *path, const char *file)
     if (i == n - 1)
         ns_reach_inspect(name, &reach);
     if (i < n - 1 || (i == n - 1 && reach.program[0] == '\0'))
-        ns_say("check", "warning: %s: %s", path, rows[i][1]);
+        ns_say("warning: %s: %s", path, rows[i][1]);
 }
 
 /* Add its entry to "files". */
@@ -192,7 +192,7 @@ static int check_directories(const char *list, bool is_option)
         snprintf(directory, sizeof directory, "%.*s", (int)length, at);
         int n = scandir(directory, &entries, is_visible, alphasort);
         if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
-            ns_say("check", "the directory '%s': %s", directory, strerror(errno));
+            ns_say("the directory '%s': %s", directory, strerror(errno));
             failed = true;
         }
         for (int i = 0; i < n; i++) {
@@ -219,8 +219,8 @@ static int check_here(void)
     const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     char off[128];
     if (ns_environment_off(off, sizeof off))
-        ns_say("check", "warning: %s", off);
-    ns_environment_judge("check");
+        ns_say("warning: %s", off);
+    ns_environment_judge(false);
     if (named && *named)
         return check_file(NULL, NS_POLICY_NAMED);
     return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
@@ -232,10 +232,10 @@ int ns_check_main(int argc, char **argv)
     const struct ns_target targets[] = {{NS_CHECK_DIR, &list, 0, 0}, {0}};
     int worst = NS_EXIT_YES;
     ns_output_expect("files");
-    if (!ns_verbs_read("check", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
     if (list && optind < argc) {
-        ns_say("check", "'%s': a file and --dir cannot be used together", argv[optind]);
+        ns_say("'%s': a file and --dir cannot be used together", argv[optind]);
         return NS_EXIT_ERROR;
     }
     if (list)

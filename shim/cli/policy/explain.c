@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAY(...) ns_say("explain", __VA_ARGS__)
-
 struct options {
     const char *policy;
     const char *process;
@@ -38,9 +36,9 @@ static bool take_address(const char *option, const char *text, struct ns_address
         *address = (struct ns_address){.known = true, .addr = end.addr, .port = end.port_low};
         return true;
     }
-    SAY("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
-        "names, and a port from 1 to 65535)",
-        option, text);
+    ns_say("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
+           "names, and a port from 1 to 65535)",
+           option, text);
     return false;
 }
 
@@ -54,7 +52,7 @@ static bool take_options(int argc, char **argv, struct options *options)
                                         {NS_EXPLAIN_REMOTE, &options->remote, 0, 0},
                                         {NS_EXPLAIN_LOCAL, &options->local, 0, 0},
                                         {0}};
-    if (!ns_verbs_read("explain", argc, argv, targets) ||
+    if (!ns_verbs_read(argc, argv, targets) ||
         !take_address("--remote", options->remote, &facts->remote) ||
         !take_address("--local", options->local, &facts->local))
         return false;
@@ -62,7 +60,7 @@ static bool take_options(int argc, char **argv, struct options *options)
         facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, options->role));
     if (options->process && *options->process)
         return true;
-    SAY("--process is missing: a program's path or name; see 'nagleshim explain --help'");
+    ns_say("--process is missing: a program's path or name; see 'nagleshim explain --help'");
     return false;
 }
 
@@ -235,7 +233,7 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         return NS_EXIT_NO;
     }
     if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
-        SAY("%s", strerror(ENOMEM));
+        ns_say("%s", strerror(ENOMEM));
         return NS_EXIT_ERROR;
     }
     const struct ns_rule *rule = ns_match_socket(&set, facts);
@@ -265,14 +263,14 @@ int ns_explain_main(int argc, char **argv)
     if (!take_options(argc, argv, &options))
         return NS_EXIT_ERROR;
     ns_subject_describe(&subject, (char *)options.process, options.args.words, options.args.n);
-    if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, "explain", true))
+    if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, true))
         return NS_EXIT_ERROR;
     say_process(&subject, options.process);
     say_socket(&options);
     if (ns_environment_off(off, sizeof off))
         ns_output_warning("%s here", off);
-    ns_environment_judge(NULL);
-    if (ns_subject_find_policy(&subject, "explain", options.policy, &found))
+    ns_environment_judge(true);
+    if (ns_subject_find_policy(&subject, options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;

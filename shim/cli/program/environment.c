@@ -42,17 +42,17 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-__attribute__((format(printf, 2, 3))) static void warn(const char *command, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void warn(bool is_report, const char *format, ...)
 {
     char text[PATH_MAX + 200];
     NS_FORMAT(text);
-    if (command)
-        ns_say(command, "warning: %s", text);
-    else
+    if (is_report)
         ns_output_warning("%s", text);
+    else
+        ns_say("warning: %s", text);
 }
 
-static void judge_names(const char *command)
+static void judge_names(bool is_report)
 {
     for (char **entry = environ; *entry; entry++) {
         char name[100];
@@ -61,31 +61,31 @@ static void judge_names(const char *command)
         if (strncmp(name, "NAGLESHIM_", strlen("NAGLESHIM_")) != 0)
             continue;
         if (!meant)
-            warn(command, "unknown variable %s; see 'nagleshim help'", name);
+            warn(is_report, "unknown variable %s; see 'nagleshim help'", name);
         else if (strcmp(name, meant) != 0)
-            warn(command, "unknown variable %s; did you mean %s?", name, meant);
+            warn(is_report, "unknown variable %s; did you mean %s?", name, meant);
     }
 }
 
 /* Then the library uses the built-in policy for every program, and reports nothing. */
-static void judge_directories(const char *command)
+static void judge_directories(bool is_report)
 {
     const char *list = value_of("NAGLESHIM_POLICY_DIR");
     if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
-        warn(command,
+        warn(is_report,
              "NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets the built-in "
              "policy",
              list);
 }
 
-void ns_environment_judge(const char *command)
+void ns_environment_judge(bool is_report)
 {
     const char *level = value_of("NAGLESHIM_LOG");
     char known[64];
-    judge_names(command);
-    judge_directories(command);
+    judge_names(is_report);
+    judge_directories(is_report);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
-        warn(command, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+        warn(is_report, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
              ns_words_join(NS_TAKES_LOG, " or ", known, sizeof known), level);
 }
 
@@ -100,25 +100,24 @@ bool ns_environment_off(char *text, size_t size)
     return is_on;
 }
 
-bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX])
+bool ns_environment_policy_file(const char *file, char path[PATH_MAX])
 {
     static struct ns_policy_found found;
     struct stat st;
     char text[PATH_MAX + sizeof found.where.message + 32];
     if (!realpath(file, path) || stat(path, &st) != 0) {
-        ns_say(command, "%s: cannot be read: %s", file, strerror(errno));
+        ns_say("%s: cannot be read: %s", file, strerror(errno));
         return false;
     }
     /* The program reads the file again, and so may programs that it starts. */
     if (!S_ISREG(st.st_mode)) {
-        ns_say(command,
-               "%s: cannot be read: it is not a regular file; the JSON itself may be in "
+        ns_say("%s: cannot be read: it is not a regular file; the JSON itself may be in "
                "NAGLESHIM_POLICY",
                file);
         return false;
     }
     ns_policy_read(NS_POLICY_NAMED, path, &found, NULL);
     if (!found.policy)
-        ns_say(command, "%s", ns_policy_error_text(&found, text, sizeof text));
+        ns_say("%s", ns_policy_error_text(&found, text, sizeof text));
     return found.policy != NULL;
 }

@@ -8,16 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Warns of each unknown variable and each invalid value: on stderr in the name of command, or, if
- * that is NULL, in the output (cli/output.h). */
-void ns_environment_judge(const char *command);
+/* Warns of each unknown variable and each invalid value: on stderr, or, if is_report is set, in the
+ * output (cli/output.h). */
+void ns_environment_judge(bool is_report);
 
 /* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
 bool ns_environment_off(char *text, size_t size);
 
 /* Reads the policy file that a program of this command will find by NAGLESHIM_POLICY, and sets path
- * to its absolute path. If the policy is broken: false, and one line on stderr in the name of
- * command. */
-bool ns_environment_policy_file(const char *command, const char *file, char path[PATH_MAX]);
+ * to its absolute path. If the policy is broken: false, and one line on stderr. */
+bool ns_environment_policy_file(const char *file, char path[PATH_MAX]);
 
 #endif

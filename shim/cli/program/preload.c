@@ -169,12 +169,12 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
     return text && ns_preload_find(text, entry);
 }
 
-bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX])
+bool ns_preload_take(uint16_t narrow, char path[PATH_MAX])
 {
     char reason[PATH_MAX];
     bool found = ns_preload_locate(NS_LIBRARY_NAME, narrow, path, reason);
     if (!found)
-        ns_say(command, "%s", reason);
+        ns_say("%s", reason);
     return found;
 }
 

@@ -41,8 +41,8 @@ char *ns_preload_join(const char *old, const char *library);
 bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
                        char reason[PATH_MAX]);
 
-/* The same for the library that cures, with one line on stderr in the name of command. */
-bool ns_preload_take(const char *command, uint16_t narrow, char path[PATH_MAX]);
+/* The same for the library that cures, with one line on stderr if it is not found. */
+bool ns_preload_take(uint16_t narrow, char path[PATH_MAX]);
 
 /* "LD_PRELOAD=" with a library added to this command's own list, behind the sanitizer's library
  * that the program's file needs, if any; NULL as above. */

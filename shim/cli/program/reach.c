@@ -240,15 +240,15 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
     process->args = subject->args;
 }
 
-bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script)
+bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script)
 {
     struct stat st;
     may_be_script = may_be_script && reach->is_script && !reach->by_shell;
     if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
-        ns_say(command, "'%s' is %s, not a program", reach->program,
+        ns_say("'%s' is %s, not a program", reach->program,
                S_ISDIR(st.st_mode) ? "a directory" : "a special file");
     else if (!may_be_script && access(reach->program, X_OK) != 0)
-        ns_say(command, "'%s' is not executable: %s", reach->program, strerror(errno));
+        ns_say("'%s' is not executable: %s", reach->program, strerror(errno));
     else
         return true;
     return false;
@@ -284,7 +284,7 @@ static void print_policy(const struct ns_policy_found *found)
                        ns_plural(policy->n_rules));
 }
 
-bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
                             struct ns_policy_found *found)
 {
     const struct ns_policy_request request = {
@@ -302,7 +302,7 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *comman
     }
     if (!found->policy) {
         char text[PATH_MAX + sizeof found->where.message + 32];
-        ns_say(command, "%s", ns_policy_error_text(found, text, sizeof text));
+        ns_say("%s", ns_policy_error_text(found, text, sizeof text));
     }
     print_policy(found);
     return found->policy != NULL;
@@ -317,27 +317,27 @@ char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
     return buffer;
 }
 
-void ns_program_say_not_found(const char *command, const char *word)
+void ns_program_say_not_found(const char *word)
 {
-    bool has_pid = strcmp(command, "diagnose") == 0 || strcmp(command, "doctor") == 0;
+    bool has_pid = strcmp(ns_cli_verb, "diagnose") == 0 || strcmp(ns_cli_verb, "doctor") == 0;
     if (has_pid && *word && word[strspn(word, "0123456789")] == '\0')
-        ns_say(command, "cannot find '%s' in PATH; for the process with this number write --pid %s",
-               word, word);
+        ns_say("cannot find '%s' in PATH; for the process with this number write --pid %s", word,
+               word);
     else if (access(word, F_OK) == 0)
-        ns_say(command, "cannot find '%s' in PATH; for the file here write ./%s", word, word);
+        ns_say("cannot find '%s' in PATH; for the file here write ./%s", word, word);
     else
-        ns_say(command, "cannot find '%s' in PATH", word);
+        ns_say("cannot find '%s' in PATH", word);
 }
 
-int ns_program_say_failure(const char *command, const char *word, int error)
+int ns_program_say_failure(const char *word, int error)
 {
     char path[PATH_MAX];
     bool exists = locate(word, path, sizeof path);
     if (error == ENOENT && exists)
-        ns_say(command, "cannot run '%s': its interpreter is missing", word);
+        ns_say("cannot run '%s': its interpreter is missing", word);
     else if (error == ENOENT && !strchr(word, '/'))
-        ns_program_say_not_found(command, word);
+        ns_program_say_not_found(word);
     else
-        ns_say(command, "cannot run '%s': %s", word, strerror(error));
+        ns_say("cannot run '%s': %s", word, strerror(error));
     return error == ENOENT ? NS_EXIT_NOT_FOUND : NS_EXIT_NOT_EXECUTABLE;
 }

@@ -66,18 +66,18 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
 
 /* False, after a message, if the file is not a program: a directory, data. With
  * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
-bool ns_subject_is_program(const struct ns_reach *reach, const char *command, bool may_be_script);
+bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script);
 
 /* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
  * on stderr. Returns false if the library would be disabled. */
-bool ns_subject_find_policy(const struct ns_subject *subject, const char *command, const char *file,
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
                             struct ns_policy_found *found);
 
 /* Says that PATH has no such program. */
-void ns_program_say_not_found(const char *command, const char *word);
+void ns_program_say_not_found(const char *word);
 
 /* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
-int ns_program_say_failure(const char *command, const char *word, int error);
+int ns_program_say_failure(const char *word, int error);
 
 /* 'rule 2 "quotes"', or 'rule 2' if it has no name. Returns buffer. */
 char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size);

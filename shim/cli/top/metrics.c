@@ -152,6 +152,6 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
                                 : ns_file_replace(file, text, length)))
         return NS_EXIT_YES;
     int error = errno;
-    ns_say("top", "cannot write '%s': %s", file, strerror(error));
+    ns_say("cannot write '%s': %s", file, strerror(error));
     return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }

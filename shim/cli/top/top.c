@@ -5,7 +5,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose/rows.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
@@ -41,14 +40,14 @@ static bool read_options(int argc, char **argv, struct options *options)
                                         {NS_TOP_PID, &options->pid, 0, 0},
                                         {NS_TOP_OPENMETRICS, &options->metrics, 0, 0},
                                         {0}};
-    if (!ns_verbs_read("top", argc, argv, targets))
+    if (!ns_verbs_read(argc, argv, targets))
         return false;
     options->once = options->once || options->json;
     if (options->interval == 0)
         options->interval = options->metrics ? 15 : 2;
     if (!options->json || !options->metrics)
         return true;
-    ns_say("top", "--json and --openmetrics cannot be used together");
+    ns_say("--json and --openmetrics cannot be used together");
     return false;
 }
 
@@ -107,7 +106,7 @@ static int show(struct ns_top *top, const struct options *options)
     /* Old numbers would look as if nothing stalled. */
     if (options->metrics && !options->once && strcmp(options->metrics, "-") != 0)
         unlink(options->metrics);
-    return error ? ns_watch_say_error("top", options->pid, error) : status;
+    return error ? ns_watch_say_error(options->pid, error) : status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
@@ -129,7 +128,7 @@ int ns_top_main(int argc, char **argv)
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
     int error = ns_watch_open(options.pid, ns_top_take_hold, &top, &top.watch);
     if (error)
-        return ns_watch_say_error("top", options.pid, error);
+        return ns_watch_say_error(options.pid, error);
     struct ns_state self;
     if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
         top.newest = self.start;
