@@ -148,11 +148,8 @@ static void say_option(char *const *argv, int result)
 
 void ns_list_add(struct ns_list *list, char *word)
 {
-    char **larger = ns_grow(list->words, list->n, sizeof *larger);
-    if (!larger)
-        return;
-    list->words = larger;
-    larger[list->n++] = word;
+    if (NS_GROW(list->words, list->n))
+        list->words[list->n++] = word;
 }
 
 static bool take_number(const struct ns_verb_option *row, const struct ns_target *target,

@@ -3,14 +3,26 @@
 #ifndef NS_GROW_H
 #define NS_GROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* The list with room for one more than n elements of this size; NULL without memory, and then the
- * list is unchanged. The room doubles when n is a power of two. */
-static inline void *ns_grow(void *list, size_t n, size_t size)
+/* at: the address of the list. */
+static inline bool ns_grow(void *at, size_t n, size_t size)
 {
-    return n & (n - 1) ? list : reallocarray(list, n ? 2 * n : 1, size);
+    void *list;
+    if (n & (n - 1))
+        return true;
+    memcpy(&list, at, sizeof list); /* it may point to any type */
+    list = reallocarray(list, n ? 2 * n : 1, size);
+    if (list)
+        memcpy(at, &list, sizeof list);
+    return list;
 }
+
+/* Make room for one more than n elements. False without memory, and then the list is unchanged. The
+ * room doubles when n is a power of two. */
+#define NS_GROW(list, n) ns_grow(&(list), n, sizeof *(list))
 
 #endif

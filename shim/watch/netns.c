@@ -107,13 +107,11 @@ static int open_netns(int directory, const struct stat *there, int sockets[SOCKE
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
                      const struct stat *there, struct ns_netns **found)
 {
-    struct ns_netns **larger = ns_grow(*namespaces, *n_namespaces, sizeof *larger);
     struct ns_netns *netns;
     int sockets[SOCKETS], error;
     struct rlimit limit;
-    if (!larger)
+    if (!NS_GROW(*namespaces, *n_namespaces))
         return -ENOMEM;
-    *namespaces = larger;
     netns = calloc(1, sizeof *netns);
     error = netns ? open_netns(directory, there, sockets) : -ENOMEM;
     if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
@@ -133,7 +131,7 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     netns->fd = error ? error : sockets[ASK];
     netns->list_fd = error ? error : sockets[LIST];
     netns->snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC);
-    larger[(*n_namespaces)++] = *found = netns;
+    (*namespaces)[(*n_namespaces)++] = *found = netns;
     return 0;
 }
 

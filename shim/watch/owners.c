@@ -96,17 +96,14 @@ static bool is_chosen(const struct ns_owners *owners, pid_t pid)
 
 int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
-    struct ns_watched_process *larger;
     if (is_chosen(owners, pid))
         return 0;
     NS_AUTO_CLOSE int directory = open_process(pid);
     if (directory < 0)
         return directory;
-    larger = ns_grow(owners->processes, owners->n_processes, sizeof *larger);
-    if (!larger)
+    if (!NS_GROW(owners->processes, owners->n_processes))
         return -ENOMEM;
-    owners->processes = larger;
-    larger[owners->n_processes++] = (struct ns_watched_process){.pid = pid};
+    owners->processes[owners->n_processes++] = (struct ns_watched_process){.pid = pid};
     return 0;
 }
 

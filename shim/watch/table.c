@@ -8,16 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool push(struct ns_connection ***list, size_t *n, struct ns_connection *connection)
-{
-    struct ns_connection **larger = ns_grow(*list, *n, sizeof *larger);
-    if (!larger)
-        return false;
-    *list = larger;
-    larger[(*n)++] = connection;
-    return true;
-}
-
 /* The list of a socket and its other end. */
 static struct ns_connection **ends_of(struct ns_table *table, const struct ns_diag_key *key)
 {
@@ -27,18 +17,6 @@ static struct ns_connection **ends_of(struct ns_table *table, const struct ns_di
     mixed ^= key->family == AF_INET ? id->idiag_src[0] ^ id->idiag_dst[0]
                                     : id->idiag_src[3] ^ id->idiag_dst[3];
     return &table->ends[(mixed ^ mixed >> 16) % NS_TABLE_ENDS];
-}
-
-static bool is_loopback(const struct ns_address *address)
-{
-    static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-    return IN6_IS_ADDR_LOOPBACK(&address->addr) ||
-           memcmp(&address->addr, mapped, sizeof mapped) == 0;
-}
-
-static bool is_same(const struct ns_address *one, const struct ns_address *other)
-{
-    return one->port == other->port && memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
 struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns_netns *netns,
@@ -51,9 +29,9 @@ struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns
         remote = ns_diag_remote(key);
     }
     /* Each namespace has its own loopback addresses. */
-    while (connection && !(is_same(&connection->watched.local, &remote) &&
-                           is_same(&connection->watched.remote, &local) &&
-                           (connection->netns == netns || !is_loopback(&local))))
+    while (connection && !(ns_address_is_same(&connection->watched.local, &remote) &&
+                           ns_address_is_same(&connection->watched.remote, &local) &&
+                           (connection->netns == netns || !ns_address_is_loopback(&local))))
         connection = connection->next;
     return connection;
 }
@@ -96,13 +74,14 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
     connection = *full ? NULL : calloc(1, sizeof *connection);
-    if (!connection || !push(&table->live, &table->n_live, connection)) {
+    if (!connection || !NS_GROW(table->live, table->n_live)) {
         free(connection);
         *full = true;
         return NULL;
     }
     find_closed_listener(table, netns, &seen->key);
-    connection->position = table->n_live - 1;
+    connection->position = table->n_live;
+    table->live[table->n_live++] = connection;
     connection->key = seen->key;
     connection->netns = netns;
     connection->watched.inode = seen->inode;
@@ -143,9 +122,10 @@ void ns_table_end(struct ns_table *table, struct ns_connection *connection)
 {
     take_out(table, connection);
     connection->watched.ended = true;
-    /* Without memory for the list it is lost. */
-    if (!push(&table->ended, &table->n_ended, connection))
-        free(connection);
+    if (NS_GROW(table->ended, table->n_ended))
+        table->ended[table->n_ended++] = connection;
+    else
+        free(connection); /* it is lost */
 }
 
 void ns_table_drop(struct ns_table *table, struct ns_connection *connection)

@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* A watched connection, and counts about the watching. */
+/* A watched connection, its addresses, and counts about the watching. */
 #ifndef NS_WATCHED_H
 #define NS_WATCHED_H
 
 #include "judge/judge.h"
 #include "policy/match.h"
 
+#include <string.h>
 #include <sys/types.h>
+
+/* Are both known and equal? */
+static inline bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other)
+{
+    return one->known && other->known && one->port == other->port &&
+           memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
+}
+
+static inline bool ns_address_is_loopback(const struct ns_address *address)
+{
+    return IN6_IS_ADDR_LOOPBACK(&address->addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&address->addr) && address->addr.s6_addr[12] == 127);
+}
 
 struct ns_watched {
     uint64_t inode;

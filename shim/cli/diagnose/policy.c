@@ -217,8 +217,7 @@ static void print_start(FILE *stream, const struct ns_row_process *process,
 static void print_elsewhere(FILE *stream, const struct ns_row *row)
 {
     struct ns_address host = row->remote;
-    bool is_here = IN6_IS_ADDR_LOOPBACK(&host.addr) ||
-                   (IN6_IS_ADDR_V4MAPPED(&host.addr) && host.addr.s6_addr[12] == 127) ||
+    bool is_here = ns_address_is_loopback(&host) ||
                    memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0;
     host.port = 0;
     fprintf(stream, "nagleshim diagnose --all --for 10  # as root%s%s",

@@ -13,11 +13,8 @@
 
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
-    struct ns_row_process **list =
-        ns_grow(diagnosis->processes, diagnosis->n_processes, sizeof *list);
-    if (list)
-        diagnosis->processes = list;
-    struct ns_row_process *process = list ? calloc(1, sizeof *process) : NULL;
+    bool has_room = NS_GROW(diagnosis->processes, diagnosis->n_processes);
+    struct ns_row_process *process = has_room ? calloc(1, sizeof *process) : NULL;
     if (!process)
         return NULL;
     process->pid = pid;
@@ -35,12 +32,6 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
     if (made)
         made->started = started;
     return made;
-}
-
-bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other)
-{
-    return one->known && other->known && one->port == other->port &&
-           memcmp(&one->addr, &other->addr, sizeof one->addr) == 0;
 }
 
 static const struct ns_address *service_of(const struct ns_row *connection)
@@ -75,11 +66,9 @@ struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_
                 diagnosis->rows[i].service.port = 0;
             return &diagnosis->rows[i];
         }
-    struct ns_row *list = ns_grow(diagnosis->rows, diagnosis->n_rows, sizeof *list);
-    if (!list)
+    if (!NS_GROW(diagnosis->rows, diagnosis->n_rows))
         return NULL;
-    diagnosis->rows = list;
-    struct ns_row *row = &list[diagnosis->n_rows++];
+    struct ns_row *row = &diagnosis->rows[diagnosis->n_rows++];
     *row = *connection;
     row->connections = 0;
     row->id = diagnosis->next_id++;
@@ -113,15 +102,11 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
 {
-    struct ns_row_hold *list = NULL;
-    if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST)
-        list = ns_grow(diagnosis->holds, diagnosis->n_holds, sizeof *list);
-    if (!list) {
+    if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST &&
+        NS_GROW(diagnosis->holds, diagnosis->n_holds))
+        diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
+    else
         diagnosis->holds_untold++;
-        return;
-    }
-    diagnosis->holds = list;
-    list[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
 }
 
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,

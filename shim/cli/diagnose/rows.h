@@ -8,6 +8,7 @@
 
 #include "judge/judge.h"
 #include "policy/match.h"
+#include "watch/watched.h"
 
 #include <limits.h>
 #include <sys/types.h>
@@ -107,9 +108,6 @@ struct ns_diagnosis {
     enum ns_grade grade; /* the worst of the rows */
     double lost_ms;      /* by all rows; counted once if both ends were watched */
 };
-
-/* Are both known and equal? */
-bool ns_address_is_same(const struct ns_address *one, const struct ns_address *other);
 
 /* The process with this pid and start; added with all other fields zero if it is not there. NULL
  * without memory. */

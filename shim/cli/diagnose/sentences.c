@@ -40,6 +40,13 @@ const char *ns_words_address(const struct ns_address *address)
     return text;
 }
 
+const char *ns_words_process(const struct ns_row_process *process)
+{
+    static char text[sizeof process->name + 16];
+    snprintf(text, sizeof text, "%s[%d]", process->name, process->pid);
+    return text;
+}
+
 static double mean_ms(uint64_t ns, uint64_t n)
 {
     return n ? (double)ns / MS / (double)n : 0;
@@ -100,8 +107,8 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
         add_times(text, times, ns);
     }
     if (delay == NS_DELAY_PEER && queued_ns >= ns / QUEUED_PART)
-        ns_words_add(text, "; or %s[%d] waited for a CPU, for %.0f ms in all", row->process->name,
-                     row->process->pid, (double)queued_ns / MS);
+        ns_words_add(text, "; or %s waited for a CPU, for %.0f ms in all",
+                     ns_words_process(row->process), (double)queued_ns / MS);
     else if (delay == NS_DELAY_PEER && is_server)
         ns_words_add(text, "; how long the server takes is seen at the client");
     return text;
@@ -137,7 +144,7 @@ static void add_other_end(char *text, const struct ns_row *other)
         ns_words_add(text, "only the peer's end shows whether it was held until that ACK came");
         return;
     }
-    ns_words_add(text, "%s[%d], the peer, held bytes ", other->process->name, other->process->pid);
+    ns_words_add(text, "%s, the peer, held bytes ", ns_words_process(other->process));
     add_times(text, n, verdict->late_ns + verdict->most_ns);
 }
 
@@ -185,7 +192,7 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
     snprintf(text, sizeof text, "%s", at ? "in " : "at the other end");
     if (at)
-        ns_words_add(text, is_named_alike ? "%s[%d]" : "%s", at->name, at->pid);
+        ns_words_add(text, "%s", is_named_alike ? ns_words_process(at) : at->name);
     ns_words_add(text, ": %s; ", cure->does);
     if (at && at->has_shim) {
         ns_words_add(text,
@@ -242,15 +249,14 @@ static void add_likely(char *text, const struct ns_row *row)
     add_times(text, verdict->maybe, verdict->most_ns);
     if (verdict->delivered > 0 && row->other && row->other->verdict.receiving > 0)
         ns_words_add(text,
-                     ", and %" PRIu64 " times %s[%d] waited until data came just when its "
-                     "delayed-ACK timer fired",
-                     row->other->verdict.receiving, row->other->process->name,
-                     row->other->process->pid);
+                     ", and %" PRIu64 " times %s waited until data came just when its delayed-ACK "
+                     "timer fired",
+                     row->other->verdict.receiving, ns_words_process(row->other->process));
     else if (verdict->delivered > 0 && row->other)
         ns_words_add(text,
-                     ", and %" PRIu64 " times data came to %s[%d] about one round trip after its "
+                     ", and %" PRIu64 " times data came to %s about one round trip after its "
                      "delayed ACK; if it only reads, it waited for them",
-                     row->other->verdict.gaps, row->other->process->name, row->other->process->pid);
+                     row->other->verdict.gaps, ns_words_process(row->other->process));
     else
         ns_words_add(text,
                      "; after release the answer took %.1f ms, as long as for requests that were "
@@ -293,7 +299,7 @@ static void add_trial(char *text, const struct ns_trial *trial)
 const char *ns_diagnosis_experiment(const struct ns_row_process *process)
 {
     static char text[NS_WORDS_MOST];
-    snprintf(text, sizeof text, "%s[%d]: ", process->name, process->pid);
+    snprintf(text, sizeof text, "%s: ", ns_words_process(process));
     add_trial(text, &process->trial);
     return text;
 }
@@ -326,9 +332,8 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     const struct ns_row *other = row->other;
     text[0] = '\0';
     if (row->is_held) {
-        ns_words_add(
-            text, "%s[%d], the peer, held its bytes until this end's %sACK came: see its row",
-            other->process->name, other->process->pid, other->verdict.late_acks ? "delayed " : "");
+        ns_words_add(text, "%s, the peer, held its bytes until this end's %sACK came: see its row",
+                     ns_words_process(other->process), other->verdict.late_acks ? "delayed " : "");
         ns_words_add_own_holds(text, row);
         return text;
     }
@@ -384,9 +389,8 @@ const char *ns_diagnosis_cost(const struct ns_row *row)
         ns_words_add(text, " for %.1f ms", most);
     ns_words_add(text, "; %s%.0f ms lost", ns_words_bound(row), conclusion->lost_ms);
     if (row->both_hold)
-        ns_words_add(text, ", of which %.0f ms behind the holds of %s[%d]",
-                     conclusion->lost_ms - row->own_ms, row->other->process->name,
-                     row->other->process->pid);
+        ns_words_add(text, ", of which %.0f ms behind the holds of %s",
+                     conclusion->lost_ms - row->own_ms, ns_words_process(row->other->process));
     else if (waited >= conclusion->lost_ms && waited > 0)
         ns_words_add(text, " of %.0f ms waited (%.0f%%)", waited,
                      100 * conclusion->lost_ms / waited);

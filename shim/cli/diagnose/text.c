@@ -72,8 +72,8 @@ static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const char *begin = colour(verdict->grade);
-    fprintf(stderr, "\n%s[%d], %s: %s%s%s\n", row->process->name, row->process->pid, where(row),
-            begin, ns_row_grade(row), *begin ? NS_PLAIN : "");
+    fprintf(stderr, "\n%s, %s: %s%s%s\n", ns_words_process(row->process), where(row), begin,
+            ns_row_grade(row), *begin ? NS_PLAIN : "");
     print_wrapped("cost", ns_diagnosis_cost(row), width);
     if (row->pattern[0])
         print_wrapped("pattern", row->pattern, width);
@@ -93,10 +93,10 @@ static void print_short(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     char line[NS_WORDS_MOST];
-    snprintf(line, sizeof line, "%s[%d], %s: %s", row->process->name, row->process->pid, where(row),
+    snprintf(line, sizeof line, "%s, %s: %s", ns_words_process(row->process), where(row),
              ns_row_grade(row));
     if (row->is_held) {
-        ns_words_add(line, ", %s[%d]", row->other->process->name, row->other->process->pid);
+        ns_words_add(line, ", %s", ns_words_process(row->other->process));
         ns_words_add_own_holds(line, row);
     } else if (row->is_repeated) {
         ns_words_add(line, "; the other end of a row above");

@@ -195,24 +195,16 @@ void ns_reach_inspect(const char *word, struct ns_reach *reach)
 
 const char *ns_reach_reason(enum ns_reach_verdict verdict)
 {
-    switch (verdict) {
-    case NS_REACH_OTHER_MACHINE:
-        return "is built for another kind of machine than the library";
-    case NS_REACH_GO:
-        return "is a Go program, which makes its system calls without libc";
-    case NS_REACH_STATIC:
-        return "is linked statically, so that nothing can be preloaded into it";
-    case NS_REACH_OTHER_LOADER:
-        return "has the loader of a libc other than glibc and musl";
-    case NS_REACH_SET_ID:
-        return "is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there";
-    case NS_REACH_CAPABILITIES:
-        return "has file capabilities, and the loader ignores LD_PRELOAD there";
-    case NS_REACH_YES:
-    case NS_REACH_UNKNOWN:
-        break;
-    }
-    return NULL;
+    static const char *const reasons[] = {
+        [NS_REACH_OTHER_MACHINE] = "is built for another kind of machine than the library",
+        [NS_REACH_GO] = "is a Go program, which makes its system calls without libc",
+        [NS_REACH_STATIC] = "is linked statically, so that nothing can be preloaded into it",
+        [NS_REACH_OTHER_LOADER] = "has the loader of a libc other than glibc and musl",
+        [NS_REACH_SET_ID] =
+            "is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there",
+        [NS_REACH_CAPABILITIES] = "has file capabilities, and the loader ignores LD_PRELOAD there",
+    };
+    return reasons[verdict];
 }
 
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args, unsigned n_args)

@@ -4,7 +4,6 @@
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
-#include "cli/diagnose/rows.h"
 #include "process/grow.h"
 #include "process/proc.h"
 
@@ -66,10 +65,8 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         if (row->role == watched->role && ns_address_is_same(&row->service, service))
             return row;
     }
-    struct ns_top_row **larger = ns_grow(top->rows, top->n_rows, sizeof *larger);
-    if (larger)
-        top->rows = larger;
-    struct ns_top_row *row = larger ? calloc(1, sizeof *row) : NULL;
+    bool has_room = NS_GROW(top->rows, top->n_rows);
+    struct ns_top_row *row = has_room ? calloc(1, sizeof *row) : NULL;
     if (!row)
         return NULL;
     top->rows[top->n_rows++] = row;
