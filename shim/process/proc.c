@@ -241,7 +241,8 @@ uint64_t ns_proc_queued(pid_t pid)
     for (struct dirent *task; tasks && (task = readdir(tasks));) {
         snprintf(path, sizeof path, "%s/schedstat", task->d_name);
         NS_AUTO_FCLOSE FILE *file = ns_proc_stream(dirfd(tasks), path);
-        if (file && fscanf(file, "%*u %" SCNu64, &one) == 1)
+        /* "../schedstat" is that of the first thread again. */
+        if (file && task->d_name[0] != '.' && fscanf(file, "%*u %" SCNu64, &one) == 1)
             sum += one;
     }
     return sum;

@@ -297,6 +297,24 @@ END
     ip link del near
 }
 
+@test "a process that waited for a CPU is named, and for how long" {
+    local cpu said own
+    cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')
+    slow_server 20
+    ns_start busy taskset -c "$cpu" sh -c 'while :; do :; done'
+    run --separate-stderr "$NS" diagnose -- taskset -c "$cpu" "$python" -c 'import socket, sys, time
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(40):
+    one.send(b"request"), one.recv(50)
+    until = time.thread_time() + 0.02
+    while time.thread_time() < until: pass
+print(int(open("/proc/self/schedstat").read().split()[1]) // 1000000)' "$port"
+    ns_stop busy
+    own=$output said=$(sed -nE '1s/.* waited for a CPU, for ([0-9]+) ms in all$/\1/p' <<<"$stderr")
+    # The control is what the kernel told the process at its end.
+    expect 0 stderr has "; or python3" && holds "$own / 3 <= $said && $said <= $own"
+}
+
 # ignoring_children WORD...: start it with SIGCHLD ignored, as some supervisors do
 ignoring_children() {
     timeout -s KILL 30 "$python" -c 'import os, signal, sys
