@@ -57,7 +57,7 @@ CASES
     expect 0 stderr is ""
 }
 
-@test "run, check and doctor warn of policy directories of which none exists" {
+@test "run, check, doctor and host warn of policy directories of which none exists" {
     local verb said="warning: NAGLESHIM_POLICY_DIR is '/nowhere:$T/none', which does not exist: every program gets the built-in policy"
     for verb in "run -- true" check "doctor cat"; do
         NAGLESHIM_POLICY_DIR=/nowhere:$T/none run "$NS" $verb
@@ -68,6 +68,8 @@ CASES
         NAGLESHIM_POLICY='{"version": 1, "rules": [{}]}' NAGLESHIM_POLICY_DIR=/nowhere run "$NS" $verb
         expect 0 output lacks "does not exist"
     done
+    NAGLESHIM_POLICY_DIR=/nowhere:$T/none run "$NS" host status
+    expect_part output "nagleshim host: $said"
 }
 
 @test "run warns of a broken policy that the program would get from the environment" {

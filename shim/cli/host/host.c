@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cure/group.h"
 #include "process/elf.h"
+#include "cli/program/environment.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
 #include "cli/program/trial.h"
@@ -234,6 +235,8 @@ int ns_host_main(int argc, char **argv)
     static struct ns_host host;
     if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
+    if (!options.root)
+        ns_environment_judge("host");
     if (options.action != STATUS && geteuid() != 0) {
         ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
