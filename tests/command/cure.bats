@@ -59,7 +59,7 @@ print(limit if limit > 0 else "none")'
     ns_join client
     holds "$(field stalls "$T/client.out") >= 8"
     cure --port "$port"
-    expect 0 output has ": 1 listener: TCP_NODELAY set on 1, delayed ACK limited to " output has "accepted by these listeners inherit"
+    expect 0 output has ": 1 listener: TCP_NODELAY set on 1, delayed ACK limited to two clock ticks on 1" output has "accepted by these listeners inherit"
     static_client 10
     ns_join client
     holds "$(field median_us "$T/client.out") < 30000"

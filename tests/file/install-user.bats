@@ -81,6 +81,10 @@ fails() {
     rm "$TOOLS/apt-get"
     run make_there all
     [[ $status -eq 0 && -z $output ]]
+    # Without -s it prints a short line for each file.
+    touch "$PLACE/clone/shim/init.c"
+    run as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" make --no-print-directory -C "$PLACE/clone" OPT=-O0 build/libnagleshim.so
+    [[ $status -eq 0 && ${#lines[@]} -ge 2 && $(wc -L <<<"$output") -lt 80 ]]
 }
 
 @test "if something that the build needs is missing, make names it in one line" {

@@ -30,6 +30,17 @@ load ../helpers/command
     done < <(sed -nE 's/.*command: \[(.*)\].*/\1/p' config/kubernetes/cure.yaml)
 }
 
+@test "check-fleet first says that Go is too old" {
+    mkdir -p "$T/tests/fleet" "$T/bin"
+    cp -r tests/helpers tests/fleet "$T/tests"
+    printf '#!/bin/sh\necho go1.19.8\n' >"$T/bin/go"
+    chmod +x "$T/bin/go"
+    PATH=$T/bin:$PATH run "$T/tests/fleet/build" --check
+    [[ $status -eq 1 && $output == "fleet: Kubernetes needs Go "*", and this machine has go1.19.8: see https://go.dev/dl" ]]
+    sed -i 's/go1.19/go1.99/' "$T/bin/go" # the control
+    PATH=$T/bin:$PATH "$T/tests/fleet/build" --check
+}
+
 # --- the image and a pod with it, if podman can be used ---------------------------------------------------------
 
 @test "in the pod that the API server returned 50 posts do not stall, and without LD_PRELOAD they do" {

@@ -265,6 +265,12 @@ CHECK(check_both_ends)
            says(ns_diagnosis_cure(row, 0), "a stalled request: 104.0 ms now") &&
            row[1].verdict.delays[NS_DELAY_PEER] == 0 && !row[1].counts,
        "so have the row and its cure, and no half counts as a slow peer");
+    answers = (struct ns_verdict){
+        .grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS, .maybe = 3, .most_ns = 120 * MS};
+    diagnose_ends(answers, stalls(), false);
+    OK(says(ns_diagnosis_proof(diagnosis.rows + 1),
+            "see its row; this end may have held bytes, too: 3 times, 40.0 ms each"),
+       "a row that the peer holds has its own half, too");
 }
 
 /* A server holds what it sends to one of two clients. */
@@ -342,6 +348,11 @@ CHECK(check_one)
     diagnose("x", NS_ROLE_CLIENT, one);
     OK(says(ns_diagnosis_headline(&diagnosis), "at least 1 request of x was held"),
        "one request was held");
+    one = stalls();
+    one.longest_ns = one.shortest_ns;
+    diagnose("x", NS_ROLE_CLIENT, one);
+    OK(says(ns_diagnosis_cost(diagnosis.rows), " stalled for 40.0 ms;"), "equal times are one");
+    one.stalls = 1;
     one.stalls = 0;
     one.grade = NS_GRADE_CANNOT_TELL;
     one.doubt = NS_DOUBT_ANSWERS;
@@ -470,6 +481,10 @@ CHECK(check_no_stall)
                diagnosis.rows[0].conclusion.lost_ms <= 0,
            "another delay has no price, no policy and no next command (%zu)", i + 1);
     }
+    diagnosis.rows[0].source = NS_SOURCE_INSIDE;
+    diagnosis.rows[0].verdict = cases[0].verdict;
+    OK(says(ns_diagnosis_proof(diagnosis.rows), "in 5 requests Nagle's algorithm held no byte"),
+       "from inside, requests are counted and not samples");
     diagnose("x", NS_ROLE_SERVER, cases[0].verdict);
     OK(says(ns_diagnosis_headline(&diagnosis), "the peer sent its next request late, 5 times"),
        "a server waits for requests");

@@ -340,6 +340,8 @@ static const struct {
      "~10 write pacing=1000000 ~20 go answer ~10", "stalls=1"},
     {"a peer that takes 44 ms is slow, and the pause after it has no cause",
      "~10 send ack ~44 answer ~300", "none peer=1 peer-ms=44~4"},
+    {"a sample may show a request and its answer; the pause after them is no delay",
+     "~10 3( send answer ~60 )", "none requests=3 peer=0"},
     {"the peer has not held data that comes without an ACK of this end",
      "own-ack ~42 receive look own-ack receive look 3( ~42 receive look )", "gaps=0"},
     {"one round trip is the path's", "min_rtt_us=50000 ~10 send ~50 answer ~10", "wire=1"},

@@ -169,12 +169,16 @@ not_injected() {
     [[ $(jq '[.spec.initContainers[], .spec.volumes[]] | map(select(.name | startswith("nagleshim"))) | length' "$T/pod.json") -eq 3 ]]
 }
 
-@test "the DaemonSet for programs that cannot be reached is accepted in its own namespace, and in no restricted one" {
-    kubectl apply -f config/kubernetes/cure.yaml >"$T/said" 2>&1
-    [[ $(<"$T/said") != *Warning* ]]
-    kubectl get -n nagleshim daemonset nagleshim-cure -o json |
-        jq '{apiVersion: "v1", kind: "Pod", metadata: {name: "cure"}, spec: .spec.template.spec}' >"$T/cure.json"
-    create_file nagleshim "$T/cure.json"
-    run kubectl create -n restricted --dry-run=server -f "$T/cure.json"
-    [[ $status -ne 0 && $output == *'violates PodSecurity "restricted'* ]]
+@test "the DaemonSets for cure and for counters are accepted in their own namespaces, and in no restricted one" {
+    local name space=nagleshim
+    for name in cure metrics; do
+        kubectl apply -f "config/kubernetes/$name.yaml" >"$T/said" 2>&1
+        [[ $(<"$T/said") != *Warning* ]]
+        kubectl get -n $space daemonset "nagleshim-$name" -o json |
+            jq '{apiVersion: "v1", kind: "Pod", metadata: {name: "one"}, spec: .spec.template.spec}' >"$T/$name.json"
+        create_file $space "$T/$name.json"
+        run kubectl create -n restricted --dry-run=server -f "$T/$name.json"
+        [[ $status -ne 0 && $output == *'violates PodSecurity "restricted'* ]]
+        space=nagleshim-metrics
+    done
 }
