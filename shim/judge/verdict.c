@@ -333,6 +333,12 @@ void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *oth
     ns_verdict_grade(verdict);
 }
 
+bool ns_verdict_may_explain(const struct ns_verdict *holder, const struct ns_verdict *reader)
+{
+    uint64_t n = holder->late + holder->maybe, ns = holder->late_ns + holder->most_ns;
+    return n * GAPS_PART >= reader->gaps || ns / n >= HOLD_LEAST_MS * (uint64_t)MS;
+}
+
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader)
 {
     uint64_t n = verdict->late + verdict->maybe, ns = verdict->late_ns + verdict->most_ns;

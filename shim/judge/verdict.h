@@ -141,6 +141,10 @@ void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *oth
  * that was seen from inside to wait for that data may answer, too. */
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader);
 
+/* Are the holds of the first end, of which there is one at least, many or long enough for the data
+ * that came to the other end behind its delayed ACKs? */
+bool ns_verdict_may_explain(const struct ns_verdict *holder, const struct ns_verdict *reader);
+
 /* Everything that the reports say about a verdict. */
 struct ns_conclusion {
     bool stalls;      /* proven or likely */

@@ -327,6 +327,10 @@ CHECK(check_reader)
     OK(says(ns_diagnosis_headline(&diagnosis), "server[8], the peer, held bytes 2 times") &&
            !next_command(),
        "a doubt has what the other end shows, and does not propose to look there");
+    late.late_ns = 12 * MS;
+    diagnose_ends(late, doubt, false);
+    OK(diagnosis.grade < NS_GRADE_LIKELY && diagnosis.grade != NS_GRADE_CANNOT_TELL,
+       "a few short holds of a feed are not what its reader waits for");
 }
 
 CHECK(check_receiving)

@@ -192,13 +192,15 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
     found->is_cured = ns_verdict_try(&found->verdict, found->trial);
 }
 
-/* Did this end hold bytes until our ACK came? From outside, its waits are not known. */
-static bool may_hold(const struct ns_row *row)
+/* Did this end hold bytes until our ACK came? From outside, its waits are not known, but a few
+ * short holds do not explain data that often comes behind our delayed ACKs. */
+static bool may_hold(const struct ns_row *row, const struct ns_verdict *ours)
 {
     const struct ns_verdict *verdict = &row->verdict;
     return verdict->grade >= NS_GRADE_LIKELY ||
            (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->doubt != NS_DOUBT_PEER) ||
-           (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0);
+           (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0 &&
+            ns_verdict_may_explain(verdict, ours));
 }
 
 /* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
@@ -215,7 +217,7 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
         for (size_t j = 0; j < diagnosis->n_rows; j++)
             if (meet(row, &diagnosis->rows[j])) {
                 seen = true;
-                held |= may_hold(&diagnosis->rows[j]);
+                held |= may_hold(&diagnosis->rows[j], verdict);
             }
         if ((receives || verdict->doubt == NS_DOUBT_PEER) && seen && !held)
             ns_verdict_clear_receiving(&row->verdict);
