@@ -28,6 +28,11 @@ static struct results {
             wrong("line %d: not true: %s (errno %d)", __LINE__, #condition, errno);                \
     } while (0)
 
+static bool is_shimmed(void)
+{
+    return getenv("LD_PRELOAD") != NULL;
+}
+
 static double now_ms(void)
 {
     struct timespec now;
@@ -184,7 +189,7 @@ __attribute__((unused)) static void is_governed(int fd)
     poll(NULL, 0, 0);
     poll(NULL, 0, 0);
     EXPECT(write(fd, "", 0) == 0);
-    EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(fd) == is_shimmed());
 }
 
 /* An ordinary write. It is counted if the kernel holds it for another reason than Nagle's
@@ -291,6 +296,45 @@ __attribute__((unused)) static void still_governed(struct conn conn)
         wrong("this socket is not governed any more");
 }
 
+/* Bursts of small writes, each followed by a wait and an answer. */
+__attribute__((unused)) static void converse(struct conn conn)
+{
+    char byte;
+    for (int i = 0; i < 8; i++) {
+        put(conn.fd, "one ");
+        put(conn.fd, "two ");
+        put(conn.fd, "three");
+        poll(NULL, 0, 1);
+        arrives_within(conn.peer, "one two three", 1000);
+        answer(conn.peer, "!");
+        EXPECT(recv(conn.fd, &byte, 1, 0) == 1);
+    }
+}
+
+/* The same on a new connection, which the library must then treat, if it is loaded. */
+__attribute__((unused)) static struct conn open_conversing(void)
+{
+    struct conn conn = open_conn();
+    converse(conn);
+    is_governed(conn.fd);
+    return conn;
+}
+
+/* What getsockopt reports. */
+__attribute__((unused)) static int told(int fd, int level, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    EXPECT(getsockopt(fd, level, option, &value, &len) == 0);
+    return value;
+}
+
+/* The program has never set TCP_NODELAY, and getsockopt must report this. */
+__attribute__((unused)) static void never_asked(int fd)
+{
+    EXPECT(told(fd, IPPROTO_TCP, TCP_NODELAY) == 0);
+}
+
 /* Serves one connection: sends two answers in pieces, and waits after the second one. */
 __attribute__((unused)) static void serve(int in, int out)
 {
@@ -356,6 +400,17 @@ __attribute__((unused)) static pid_t fork_later(void)
     return pid;
 }
 
+__attribute__((unused)) static void open_pair(int pair[2])
+{
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+}
+
+__attribute__((unused)) static void close_pair(const int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
 /* Returns what sendmsg returns. */
 __attribute__((unused)) static ssize_t try_to_send_right(int by, int fd)
 {
@@ -378,14 +433,6 @@ __attribute__((unused)) static int receive_right(int from)
     return fd;
 }
 
-__attribute__((unused)) static int open_descriptors(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        count += RAW(fcntl, fd, F_GETFD, 0, 0) >= 0;
-    return count;
-}
-
 __attribute__((unused)) static void child_ended(pid_t pid, int expected)
 {
     int status = -1;
@@ -399,30 +446,3 @@ static void make_results(void)
     results =
         mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
-
-/* Runs the named scenario, and prints the results as the last line. A "role-..." is the part of
- * another process in a scenario. */
-__attribute__((unused)) static int life_main(int argc, char **argv)
-{
-    make_results();
-    alarm((unsigned)from_environment("LIFE_SECONDS", 25) - 5);
-    RAW(close_range, 100, ~0U, 0, 0); /* descriptors that were inherited */
-    int before = open_descriptors();
-    if (argc < 2 || !run_scenario(argv[1], strlen(argv[1]))) {
-        fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
-        return 2;
-    }
-    if (strncmp(argv[1], "role-", 5) == 0)
-        return results->wrong != 0;
-    int after = open_descriptors();
-    if (before != after)
-        wrong("%d descriptors, and %d before", after, before);
-    printf("held %d late %d wrong %d\n", results->held, results->late, results->wrong);
-    return results->wrong != 0;
-}
-
-#define LIFE_MAIN                                                                                  \
-    int main(int argc, char **argv)                                                                \
-    {                                                                                              \
-        return life_main(argc, argv);                                                              \
-    }

@@ -5,80 +5,42 @@
 # descriptors that others close. The control is the same program without the library.
 
 load ../helpers/common
-
-CORK='{"version": 1, "rules": [{"send": "auto-cork"}]}'
-
-# run_with LIMIT_MS VARIABLE=VALUE... PROGRAM SCENARIO: nothing may be wrong. Sets late to the number of bytes that took longer.
-run_with() {
-    LIFE_LIMIT_MS=$1 timeout -s KILL 30 env "${@:2}" >"$T/out" 2>&1 && grep -q '^held .* wrong 0$' "$T/out" ||
-        wrong "${*:2}: exit status $?" "$T/out" || return
-    late=$(field late "$T/out")
-}
-
-# keeps PROGRAM SCENARIO [POLICY]...: nothing is wrong without the library, or with it under each policy, and nothing is late
-# with it; '' is the built-in policy. The programs check that the library treats their connections. A late run is repeated
-# with a limit of 30 ms; bytes that wait for a delayed ACK are 40 ms late.
-keeps() {
-    local policy limit late with scenario=("$PROBES/promise_$1" "$2")
-    shift 2
-    [[ $# -gt 0 ]] || set -- '' "$CORK"
-    export LIFE_SECONDS=${LIFE_SECONDS:-15}
-    run_with 1000 "${scenario[@]}"
-    for policy; do
-        with=(LD_PRELOAD="$LIBRARY")
-        [[ -z $policy ]] || with+=(NAGLESHIM_POLICY="$policy" LIFE_HOLDS=kernel)
-        for limit in 20 30 30; do
-            run_with "$limit" "${with[@]}" "${scenario[@]}"
-            [[ $late -gt 0 ]] || break
-        done
-        [[ $late -eq 0 ]] || wrong "it failed:" "$T/out" || return
-    done
-}
+load ../helpers/life
 
 # --- sockets that survive an exec or are passed on
 
 @test "a listener that survives exec has the bursts of its connections joined, and reports the program's own options" {
-    keeps handed listener-stays ''
+    keeps listener-stays ''
 }
 
 @test "a listener passed to a program without the library gets its original options, unless the parent still uses it" {
-    keeps handed listener-leaves
-    keeps handed listener-is-sent
-    keeps handed listener-is-shared
+    keeps listener-leaves
+    keeps listener-is-sent
+    keeps listener-is-shared
 }
 
 @test "a connection that is passed on has no option of the library from the first moment, also if a forked child passes it" {
-    keeps handed connection-is-sent
-    keeps handed connection-is-sent-by-child
+    keeps connection-is-sent
+    keeps connection-is-sent-by-child
 }
 
 @test "a socket that could not be passed on is treated as before, and so is a parent's connection that a child passes on" {
-    keeps handed pass-fails
-    keeps handed parent-goes-on
+    keeps pass-fails
+    keeps parent-goes-on
 }
 
 # --- options, streams and cancellation
 
 @test "TCP_NODELAY that a program sets with syscall() stays on" {
-    keeps streams own-option
+    keeps own-option
 }
 
 @test "a stdio stream that is opened before its socket connects does not stall" {
-    keeps streams fdopen-first
+    keeps fdopen-first
 }
 
 @test "sendfile is not a cancellation point, also while an ACK is pending" {
-    keeps streams sendfile-cancelled
-}
-
-# --- other processes
-
-@test "an inherited listener gets its original options back when the program has ended" {
-    local how late
-    for how in announced inherited; do
-        run_with 1000 "$PROBES/promise_processes" "listener-$how"
-        run_with 1000 LISTENER_PRELOAD="$LIBRARY" "$PROBES/promise_processes" "listener-$how"
-    done
+    keeps sendfile-cancelled
 }
 
 # --- the log, and descriptors of other processes
@@ -132,14 +94,14 @@ END_OF_PYTHON
 # --- options of rules
 
 @test "options set by a rule are undone if the socket gets another rule or none" {
-    keeps options undone '{"version": 1, "rules": [
+    keeps undone '{"version": 1, "rules": [
         {"match": {"remote": "127.0.0.2"}, "send": "nodelay",
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}},
         {"match": {"remote": "127.0.0.3"}, "send": "app", "ack": "app"}]}'
-    keeps options of-a-closed-socket '{"version": 1, "rules": [
+    keeps of-a-closed-socket '{"version": 1, "rules": [
         {"match": {"remote": "127.0.0.2"},
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
-    keeps options of-a-listener '{"version": 1, "rules": [
+    keeps of-a-listener '{"version": 1, "rules": [
         {"match": {"local": "127.0.0.4", "role": "server"},
             "sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}}]}'
 }
@@ -147,9 +109,9 @@ END_OF_PYTHON
 # --- descriptors and syscall()
 
 @test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {
-    keeps descriptors close-range-by-number
+    keeps close-range-by-number
 }
 
 @test "sockets that a program makes with syscall() are treated, and getsockopt reports that TCP_NODELAY is not set" {
-    keeps descriptors made-by-number "$CORK" ''
+    keeps made-by-number "$CORK" ''
 }

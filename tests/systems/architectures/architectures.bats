@@ -87,7 +87,7 @@ is_native() {
         passes promises/transparency 'this probe and'
     fi
     for policy in '{"version": 1, "rules": [{}]}' '{"version": 1, "rules": [{"send": "auto-cork"}]}'; do
-        NAGLESHIM_POLICY=$policy LD_PRELOAD=$LIBRARY "$PROBES/life_processes" vfork >"$T/vfork"
+        NAGLESHIM_POLICY=$policy LD_PRELOAD=$LIBRARY "$PROBES/life" vfork >"$T/vfork"
         [[ $(field wrong "$T/vfork") -eq 0 ]]
     done
     passes promises/promises 'the log is|LISTEN_FDS|listener|survives|options set|could not|close_range|cancellation'

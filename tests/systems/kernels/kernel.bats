@@ -56,7 +56,7 @@ has_kernel_tls() {
     has_kernel_tls
     for send in nodelay auto-cork adaptive flush-before-read; do
         NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [{\"send\": \"$send\", \"max_delay_us\": 100000}]}" \
-            LIFE_LIMIT_MS=80 LD_PRELOAD=$LIBRARY timeout 20 "$PROBES/life_kernel" kernel-tls >"$T/out"
+            LIFE_LIMIT_MS=80 LD_PRELOAD=$LIBRARY timeout 20 "$PROBES/life" kernel-tls >"$T/out"
         cat "$T/out"
         run ! grep -q 'no kTLS here' "$T/out"
         [[ $(field late "$T/out") -eq 0 ]]
@@ -65,7 +65,7 @@ has_kernel_tls() {
 
 @test "the test detects a record that stays open" {
     has_kernel_tls
-    run ! env MISTAKE=hold LD_PRELOAD="$PROBES/mistakes.so" timeout 20 "$PROBES/life_kernel" kernel-tls
+    run ! env MISTAKE=hold LD_PRELOAD="$PROBES/mistakes.so" timeout 20 "$PROBES/life" kernel-tls
     [[ $output == *'did not arrive'* ]]
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections whose process forks, starts programs, ends, or got them from another. */
+#pragma once
+
 #include "life.h"
 
 extern char **environ;
-static char *self;
 
 /* Held bytes leave before a fork, so that the order in which parent and child end does not matter.
  */
@@ -120,9 +121,9 @@ SCENARIO("prefork")
     child_ended(pid, 0);
 }
 
-/* Starts this program again as a service manager or inetd would. The options that the library has
- * set in this process are cleared before. */
-static pid_t start_again(int fd, int number, int copies, const char *role)
+/* Starts this program again as a service manager, which announces the descriptor with LISTEN_FDS,
+ * or inetd would. The options that the library has set in this process are cleared before. */
+static pid_t start_again(int fd, int number, int copies, const char *role, bool announced)
 {
     char name[32];
     pid_t pid = fork();
@@ -133,26 +134,38 @@ static pid_t start_again(int fd, int number, int copies, const char *role)
     for (int i = 0; i < copies; i++)
         RAW(dup3, fd, number + i, 0, 0);
     snprintf(name, sizeof name, "%d", (int)getpid());
-    setenv("LISTEN_PID", name, 1);
-    setenv("LISTEN_FDS", "1", 1);
-    execl(self, self, role, (char *)NULL);
+    if (announced) {
+        setenv("LISTEN_PID", name, 1);
+        setenv("LISTEN_FDS", "1", 1);
+    }
+    execl("/proc/self/exe", "life", role, (char *)NULL);
     _exit(9);
 }
 
-SCENARIO("service-manager")
+/* When the program has ended, the listener's options are as before. */
+static void hands_listener(bool announced)
 {
     struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
-    pid_t pid = start_again(listener, 3, 1, "role-listener");
+    static const int options[] = {TCP_NODELAY, DELACK_MAX_US, TCP_KEEPIDLE};
+    enum { COUNT = sizeof options / sizeof *options };
+    int listener = raw_listener(0, &address), before[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        before[i] = kernel_option(listener, options[i]);
+    pid_t pid = start_again(listener, 3, 1, "role-listener", announced);
     be_served(raw_client(&address));
-    RAW(close, listener, 0, 0, 0);
     child_ended(pid, 0);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(kernel_option(listener, options[i]) == before[i]);
+    RAW(close, listener, 0, 0, 0);
 }
+
+SCENE("service-manager", hands_listener(true))
+SCENE("listener-inherited", hands_listener(false))
 
 static void hands_on(int number, int copies, const char *role)
 {
     struct conn conn = open_conn();
-    pid_t pid = start_again(conn.fd, number, copies, role);
+    pid_t pid = start_again(conn.fd, number, copies, role, true);
     close(conn.fd);
     be_served(conn.peer);
     child_ended(pid, 0);
@@ -169,9 +182,9 @@ SCENE("role-connection", serve(3, 3))
 SCENARIO("inetd-silent")
 {
     struct conn conn = open_conn();
-    pid_t pid = start_again(conn.fd, 0, 2, "role-silent");
+    pid_t pid = start_again(conn.fd, 0, 2, "role-silent", true);
     child_ended(pid, 0);
-    EXPECT(has_nodelay(conn.fd) == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(conn.fd) == is_shimmed());
     close_conn(conn);
 }
 
@@ -185,9 +198,3 @@ SCENARIO("role-listener")
 }
 
 SCENE("role-inetd", is_governed(1); serve(0, 1))
-
-int main(int argc, char **argv)
-{
-    self = argv[0];
-    return life_main(argc, argv);
-}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that jump away while their connections hold bytes, and handlers that write. */
+/* Threads that jump away while their connections hold bytes, or are cancelled, and handlers that
+ * write. */
+#pragma once
+
 #include "life.h"
 
 static sigjmp_buf back;
@@ -106,4 +109,38 @@ SCENARIO("handlers-write")
     close(log_file);
 }
 
-LIFE_MAIN
+static struct {
+    struct conn owing;
+    int to, file;
+    volatile ssize_t sent;
+} cancelled;
+
+static void *sends_a_file(void *unused)
+{
+    owe(cancelled.owing);
+    pthread_cancel(pthread_self());
+    cancelled.sent = sendfile(cancelled.to, cancelled.file, NULL, 100);
+    pthread_testcancel();
+    return unused;
+}
+
+/* sendfile is not a cancellation point. */
+SCENARIO("sendfile-cancelled")
+{
+    pthread_t thread;
+    void *result = NULL;
+    int pair[2];
+    open_pair(pair);
+    cancelled.owing = open_conversing();
+    cancelled.to = pair[0];
+    cancelled.file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    cancelled.sent = -1;
+    pthread_create(&thread, NULL, sends_a_file, NULL);
+    pthread_join(thread, &result);
+    EXPECT(result == PTHREAD_CANCELED);
+    if (cancelled.sent != 100)
+        wrong("sendfile with a cancellation pending: %zd", cancelled.sent);
+    close(cancelled.file);
+    close_pair(pair);
+    close_conn(cancelled.owing);
+}

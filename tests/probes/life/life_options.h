@@ -2,26 +2,18 @@
 /* Options that a rule has set on a socket, when the socket gets another rule or none. 127.0.0.2 and
  * 127.0.0.3 have no listener, so that the program can connect the same socket to another address.
  * The policy is that of tests/promises/promises.bats; without the library the kernel's options are
- * the program's own. See promise.h. */
-#include "promise.h"
+ * the program's own. */
+#pragma once
+
+#include "life.h"
 
 enum { RULED = 77, DEFAULT = 7200, ASKED = 500 };
-
-static bool governed; /* the library is loaded with that policy */
 
 static int in_kernel(int fd, int level, int option)
 {
     int value = -1;
     socklen_t len = sizeof value;
     raw(SYS_getsockopt, fd, level, option, (long)&value, (long)&len, 0);
-    return value;
-}
-
-static int told(int fd, int level, int option)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-    EXPECT(getsockopt(fd, level, option, &value, &len) == 0);
     return value;
 }
 
@@ -52,7 +44,7 @@ static void goes_on(uint32_t then, bool asks)
     if (asks)
         EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
     EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &address) == -1 && errno == ECONNREFUSED);
-    has(fd, governed, idle);
+    has(fd, is_shimmed(), idle);
     if (then != INADDR_LOOPBACK)
         EXPECT(connect_to(fd, then, &address) == -1 && errno == ECONNREFUSED);
     else
@@ -62,7 +54,7 @@ static void goes_on(uint32_t then, bool asks)
     /* Back to the rule that sets options. */
     if (then != INADDR_LOOPBACK) {
         EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &address) == -1 && errno == ECONNREFUSED);
-        has(fd, governed, idle);
+        has(fd, is_shimmed(), idle);
     }
     close(fd);
     RAW(close, listener, 0, 0, 0);
@@ -82,7 +74,7 @@ SCENARIO("of-a-closed-socket")
     struct sockaddr_in nobody = loopback(1);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     EXPECT(connect_to(fd, INADDR_LOOPBACK + 1, &nobody) == -1 && errno == ECONNREFUSED);
-    has(fd, governed, DEFAULT);
+    has(fd, is_shimmed(), DEFAULT);
     close(fd);
     fd = socket(AF_INET, SOCK_STREAM, 0);
     EXPECT(told(fd, SOL_SOCKET, SO_SNDBUF) == in_kernel(fd, SOL_SOCKET, SO_SNDBUF));
@@ -101,14 +93,8 @@ SCENARIO("of-a-listener")
            getsockname(listener, (struct sockaddr *)&address, &len) == 0);
     int client = raw_client(&address);
     int fd = accept(listener, NULL, NULL);
-    has(fd, governed, DEFAULT);
+    has(fd, is_shimmed(), DEFAULT);
     close(fd);
     RAW(close, client, 0, 0, 0);
     close(listener);
-}
-
-int main(int argc, char **argv)
-{
-    governed = getenv("LD_PRELOAD") != NULL;
-    return life_main(argc, argv);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Sockets that survive an exec or go to another process. If the library is loaded there, it
- * continues to treat them. Otherwise they must have the program's own options. See promise.h. */
-#include "promise.h"
+ * continues to treat them. Otherwise they must have the program's own options. */
+#pragma once
 
-enum { HANDED = 10, PEER = 11 };
+#include "life.h"
+
+enum { HANDED = 10 };
 
 /* The value of an option on a new socket. */
 static int first_of(int option)
@@ -50,7 +52,7 @@ SCENARIO("role-accepts")
 /* This role runs without the library. */
 SCENARIO("role-unshimmed")
 {
-    EXPECT(getenv("LD_PRELOAD") == NULL);
+    EXPECT(!is_shimmed());
     EXPECT(is_as_made(HANDED));
     EXPECT(is_as_made(accept_one()));
 }
@@ -59,7 +61,7 @@ SCENARIO("role-unshimmed")
 static int listen_here(struct sockaddr_in *address)
 {
     int fd = seen_listener(address);
-    EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(fd) == is_shimmed());
     return fd;
 }
 
@@ -75,7 +77,7 @@ static void goes_on_as(const char *role)
         close(fd);
         if (strcmp(role, "role-unshimmed") == 0)
             unsetenv("LD_PRELOAD");
-        execl("/proc/self/exe", "promise_handed", role, (char *)NULL);
+        execl("/proc/self/exe", "life", role, (char *)NULL);
         _exit(9);
     }
     child_ended(pid, 0);
@@ -96,7 +98,7 @@ SCENARIO("listener-is-shared")
         _exit(9);
     }
     child_ended(pid, 0);
-    EXPECT(has_nodelay(listener) == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(listener) == is_shimmed());
     close(listener);
 }
 
@@ -104,7 +106,7 @@ SCENARIO("listener-is-shared")
 static void is_treated(int fd)
 {
     EXPECT(write(fd, "a", 1) == 1 && write(fd, "b", 1) == 1);
-    EXPECT(has_nodelay(fd) == (getenv("LD_PRELOAD") != NULL));
+    EXPECT(has_nodelay(fd) == is_shimmed());
     close(fd);
 }
 
@@ -112,7 +114,7 @@ SCENARIO("listener-is-sent")
 {
     struct sockaddr_in address;
     int pair[2], listener = listen_here(&address);
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     send_right(pair[0], listener);
     EXPECT(is_as_made(listener));
     int client = raw_client(&address);
@@ -124,8 +126,7 @@ SCENARIO("listener-is-sent")
     is_treated(accept(listener, NULL, NULL)); /* the sender goes on accepting */
     RAW(close, client, 0, 0, 0);
     close(listener);
-    close(pair[0]);
-    close(pair[1]);
+    close_pair(pair);
 }
 
 /* A worker that is quicker than the sender's return from sendmsg: it looks at each connection as
@@ -135,7 +136,7 @@ static void connection_is_sent(bool by_child)
     enum { TIMES = 200 };
     struct sockaddr_in address;
     int pair[2], listener = listen_here(&address);
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     pid_t worker = fork();
     if (worker == 0) {
         int set = 0;
@@ -160,8 +161,7 @@ static void connection_is_sent(bool by_child)
         child_ended(sender, 0);
     child_ended(worker, 0);
     close(listener);
-    close(pair[0]);
-    close(pair[1]);
+    close_pair(pair);
 }
 
 /* A message that cannot be sent takes nothing from the sockets in it. */
@@ -170,7 +170,7 @@ SCENARIO("pass-fails")
     struct sockaddr_in address;
     int full[2], pair[2], clients[3], listener = listen_here(&address);
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, full) == 0);
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     while (send(full[0], "many bytes", 10, 0) > 0)
         ;
     clients[0] = raw_client(&address);
@@ -191,10 +191,8 @@ SCENARIO("pass-fails")
     for (int i = 0; i < 3; i++)
         RAW(close, clients[i], 0, 0, 0);
     close(listener);
-    for (int i = 0; i < 2; i++) {
-        close(full[i]);
-        close(pair[i]);
-    }
+    close_pair(full);
+    close_pair(pair);
 }
 
 /* A forked child passes a connection that its parent uses. */
@@ -202,7 +200,7 @@ SCENARIO("parent-goes-on")
 {
     struct conn conn = open_conn();
     int pair[2];
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     EXPECT(write(conn.fd, "a", 1) == 1 && write(conn.fd, "b", 1) == 1);
     pid_t pid = fork();
     if (pid == 0) {
@@ -212,11 +210,8 @@ SCENARIO("parent-goes-on")
     child_ended(pid, 0);
     is_governed(conn.fd);
     close_conn(conn);
-    close(pair[0]);
-    close(pair[1]);
+    close_pair(pair);
 }
 
 SCENE("connection-is-sent", connection_is_sent(false))
 SCENE("connection-is-sent-by-child", connection_is_sent(true))
-
-LIFE_MAIN
