@@ -7,6 +7,45 @@ load ../helpers/common
 setup() {
     ns_setup
     ns_needs_strace
+    ns_python
+    # Its scenes begin after a call of getppid, which shows the end of start-up.
+    cat >"$T/scene.py" <<'END'
+import os, select, socket, sys, threading
+
+def talk(reads, writes, wait=lambda: None):
+    for _ in range(20):
+        os.write(writes, b"text")
+        wait()
+        assert os.read(reads, 8) == b"text"
+
+scene = sys.argv[1]
+os.getppid()
+if scene == "pipes":
+    ends = os.pipe()
+    poll = select.poll()
+    poll.register(ends[0], select.POLLIN)
+    talk(*ends, poll.poll)
+    os.close(ends[1])
+elif scene == "threads":
+    ends = os.pipe()
+    os.close(ends[1])
+    thread = threading.Thread(target=os.read, args=(ends[0], 8))
+    thread.start()
+    thread.join()
+elif scene == "datagrams":
+    to, out = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    to.bind(("127.0.0.1", 0))
+    out.connect(to.getsockname())
+    out.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    talk(to.fileno(), out.fileno())
+    os.close(os.dup(out.fileno()))
+elif scene == "unix":
+    left, right = socket.socketpair()
+    epoll = select.epoll()
+    epoll.register(left.fileno(), select.EPOLLIN)
+    talk(left.fileno(), right.fileno(), epoll.poll)
+END
+    scene=(env PYTHONHASHSEED=0 "$python" -S "$T/scene.py")
 }
 
 # trace FILE FROM PRELOAD COMMAND...: traces COMMAND from the first call that contains FROM on, without details that differ
@@ -16,15 +55,15 @@ trace() {
     shift 3
     timeout 30 strace -f -qq -o "$file.raw" -E LD_PRELOAD="$preload" "$@" >"$file.out" 2>&1 </dev/null
     awk -v from="$from" 'index($0, from) { found = 1 } found { $1 = ""; print }' "$file.raw" |
-        sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/htons\([0-9]+\)/PORT/g; s/tid?=\[?[0-9]+\]?/TID/g
+        sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/htons\([0-9]+\)/PORT/g; s/u64=[0-9]+/u64/; s/tid?=\[?[0-9]+\]?/TID/g
             s/(child_tid|parent_tid)=[^,}]*/\1/g; s/(getppid\(\)) = [0-9]+/\1/; s/= [0-9]{3,}$/= NUMBER/; s/futex\(.*/futex/' >"$file"
     [[ -s $file ]]
 }
 
 # In the process traced as $T/shimmed the library was not only loaded, but has asked about descriptors 0 to 2.
 started() {
-    [[ $(grep -cE 'lseek\([012], 0, SEEK_CUR' "$T/shimmed.raw") -ge 3 ]]
-    [[ $(grep -cE 'lseek\([012], 0, SEEK_CUR' "$T/plain.raw") -lt 3 ]]
+    local asks='lseek\([012], 0, SEEK_CUR'
+    [[ $(grep -cE "$asks" "$T/shimmed.raw") -ge $(($(grep -cE "$asks" "$T/plain.raw") + 3)) ]]
 }
 
 # Whether a descriptor below 64 is an inherited socket is asked once, at the first write to it. Removes these calls.
@@ -53,21 +92,22 @@ counted() {
 }
 
 @test "cat and programs with pipes, UDP or UNIX sockets make no extra system call under any policy, except these" {
-    local scene policy
+    local name policy
     quiet "AT_FDCWD, \"$PWD/shim/base/calls.def\"" cat "$PWD/shim/base/calls.def"
     for policy in '' '{"version": 1, "rules": [{"send": "auto-cork"}]}'; do
-        for scene in pipes datagrams unix; do
-            NAGLESHIM_POLICY=$policy quiet getppid "$PROBES/quiet" "$scene"
+        for name in pipes datagrams unix; do
+            NAGLESHIM_POLICY=$policy quiet getppid "${scene[@]}" "$name"
         done
     done
 }
 
 @test "once a child that shared the program's memory has ended or called exec, the program makes no getpid" {
-    for way in after-end after-exec beside-child; do
-        trace "$T/$way" getpgid "$LIBRARY" "$PROBES/quiet" "$way"
+    local way
+    for way in ends execs stays; do
+        trace "$T/$way" getpgid "$LIBRARY" "$PROBES/steps" connected "child-$way"
     done
-    run ! grep -w getpid "$T/after-end" "$T/after-exec"
-    grep -qw getpid "$T/beside-child" # because a close by the child concerns the child's own descriptors
+    run ! grep -w getpid "$T/ends" "$T/execs"
+    grep -qw getpid "$T/stays" # because a close by the child concerns the child's own descriptors
 }
 
 # faults LIBRARY: the page faults of a forked child, summed over five processes, which are loaded at different addresses.
@@ -88,17 +128,32 @@ faults() {
 }
 
 @test "a program with threads makes no extra system call" {
-    trace "$T/plain" getppid '' "$PROBES/quiet" threads
-    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" threads
+    trace "$T/plain" getppid '' "${scene[@]}" threads
+    trace "$T/shimmed" getppid "$LIBRARY" "${scene[@]}" threads
     # Calls of two threads come in any order, so they are counted. The calls of malloc and of joins depend on timing and
     # are left out.
     diff <(counted "$T/plain") <(counted "$T/shimmed")
     started
 }
 
+# steps WORDS: traces a program that makes these steps (probes/stress/steps.c) without and with the library.
+steps() {
+    # shellcheck disable=SC2086 # its words
+    trace "$T/plain" '"begin' '' "$PROBES/steps" $1
+    # shellcheck disable=SC2086 # its words
+    trace "$T/shimmed" '"begin' "$LIBRARY" "$PROBES/steps" $1
+}
+
+# repeat N WORDS
+repeat() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        echo -n "$2 "
+    done
+}
+
 @test "a TCP client makes extra calls only to set up each new socket" {
-    trace "$T/plain" getppid '' "$PROBES/quiet" requests
-    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" requests
+    steps "connected $(repeat 10 'write hear')close connected $(repeat 10 'write hear')close exit"
     # No call of the program itself is missing or in another order.
     diff "$T/plain" "$T/shimmed" >"$T/difference" || true
     [[ -s $T/difference ]]
@@ -118,10 +173,9 @@ faults() {
 }
 
 @test "a client that makes a connection for each request makes no extra system call" {
-    local scene
-    for scene in one-shots one-shots-to-eof; do
-        trace "$T/plain" getppid '' "$PROBES/quiet" "$scene"
-        trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" "$scene"
+    local request
+    for request in 'connected write hear' 'connected write hear end'; do
+        steps "$(repeat 4 "$request close") exit"
         # The last read, by either call, finds the end of the stream.
         sed -i -E 's/(read|recvfrom)\(([0-9]+),.*= 0$/read(\2) = 0/' "$T/plain" "$T/shimmed"
         diff "$T/plain" "$T/shimmed"
@@ -130,8 +184,8 @@ faults() {
 }
 
 @test "a server makes extra calls only to set up its listener, none for each connection" {
-    trace "$T/plain" getppid '' "$PROBES/quiet" serves
-    trace "$T/shimmed" getppid "$LIBRARY" "$PROBES/quiet" serves
+    # At the end a pipe gets a connection's number.
+    steps 'accepted hear write close accepted-next hear write close accepted-next hear write becomes-a-pipe fed exit'
     asked_once
     diff "$T/plain" "$T/shimmed" >"$T/difference" || true
     cat "$T/difference"
@@ -143,6 +197,6 @@ faults() {
 }
 
 @test "these tests detect a library that makes one extra call" {
-    MISTAKE=call LIBRARY=$PROBES/mistakes.so run quiet getppid "$PROBES/quiet" pipes
+    MISTAKE=call LIBRARY=$PROBES/mistakes.so run quiet getppid "${scene[@]}" pipes
     [[ $status -ne 0 && $output == *F_GETFL* ]]
 }

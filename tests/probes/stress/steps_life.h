@@ -18,19 +18,23 @@ static void ask(int option, int value)
 
 SCENE("connected", near = open_conn())
 
-SCENARIO("accepted")
+static struct sockaddr_in address;
+static int listener;
+
+static void accept_next(void)
 {
-    struct sockaddr_in address;
-    int listener = seen_listener(&address);
     near.peer = raw_client(&address);
     near.fd = accept(listener, NULL, NULL);
 }
 
+SCENE("accepted", listener = seen_listener(&address); accept_next())
+SCENE("accepted-next", accept_next())
+
 SCENARIO("accepted-nonblock")
 {
-    struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address = loopback(0);
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(listen(listener, 8) == 0 &&
            getsockname(listener, (struct sockaddr *)&address, &len) == 0);
     near.peer = raw_client(&address);
@@ -39,12 +43,11 @@ SCENARIO("accepted-nonblock")
 
 SCENARIO("connected-nonblock")
 {
-    struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
+    int unseen = raw_listener(0, &address);
     near.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     EXPECT(connect(near.fd, (struct sockaddr *)&address, sizeof address) == 0 ||
            errno == EINPROGRESS);
-    near.peer = raw_accept(listener);
+    near.peer = raw_accept(unseen);
 }
 
 SCENE("raw", near = raw_conn(-1))
@@ -126,6 +129,47 @@ static int closes_in_helper(void *unused)
 
 /* A child that shares the memory. */
 SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
+
+static int ends_at_once(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+static int becomes_sleep(void *unused)
+{
+    char *arguments[] = {"sleep", "60", NULL}, *environment[] = {NULL};
+    (void)unused;
+    return execve("/bin/sleep", arguments, environment);
+}
+
+static int stays(void *unused)
+{
+    (void)unused;
+    pause();
+    return 0;
+}
+
+/* Makes and closes descriptors after a child that has shared the memory. */
+static void after_child(int (*child)(void *), bool waits)
+{
+    int way[2];
+    EXPECT(pipe2(way, O_CLOEXEC) == 0);
+    pid_t pid = clone_in_memory(child, NULL, 0);
+    RAW(close, way[1], 0, 0, 0);
+    if (waits) /* the pipe ends with the child, or with its exec */
+        EXPECT(RAW(read, way[0], &byte, 1, 0) == 0);
+    RAW(getpgid, 0, 0, 0, 0);
+    EXPECT(pipe2(way, O_CLOEXEC) == 0 && write(way[1], "!", 1) == 1 && read(way[0], &byte, 1) == 1);
+    close(way[1]);
+    close(way[0]);
+    RAW(kill, pid, SIGKILL, 0, 0);
+    RAW(wait4, pid, NULL, 0, 0);
+}
+
+SCENE("child-ends", after_child(ends_at_once, true))
+SCENE("child-execs", after_child(becomes_sleep, true))
+SCENE("child-stays", after_child(stays, false))
 
 SCENARIO("spawn")
 {
