@@ -236,7 +236,7 @@ int ns_host_main(int argc, char **argv)
     if (!parse(argc, argv, &options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (!options.root)
-        ns_environment_judge("host");
+        ns_environment_judge(false);
     if (options.action != STATUS && geteuid() != 0) {
         ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
