@@ -101,6 +101,8 @@ policy: $T/policies/$real.json, 1 rule"
     expect_part output 'rule 1 "six": matches'
     explain -p "$T/p.json" --process cat --remote '[::ffff:10.0.0.1]:443'
     expect_part output 'rule 2 "four": matches'
+    explain -p "$T/p.json" --process cat --remote 10.0.0.1/32:443
+    expect 0 output has ', remote 10.0.0.1/32:443' output has 'rule 2 "four": matches'
     explain -p "$T/p.json" --process cat --remote '[fd00::1]:444'
     expect_status 1
 }
@@ -108,7 +110,7 @@ policy: $T/policies/$real.json, 1 rule"
 @test "explain refuses anything but an address with a port" {
     local address option
     for option in --remote --local; do
-        for address in localhost:80 10.0.0.1 fd00::1 ::1:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 '[::1]' '[::1]80' \
+        for address in localhost:80 10.0.0.1 fd00::1 ::1:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 10.0.0.1:080 10.0.0.1/31:80 '[::1]' '[::1]80' \
             '[10.0.0.1]:80' 10.0.0.1:80x '' '[]:80' '[fe80::1%lo]:80'; do
             explain --process cat "$option" "$address"
             expect 2 output is ""
