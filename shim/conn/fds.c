@@ -23,13 +23,6 @@ void ns_fd_open(unsigned limit)
     atomic_store(&ns_fd_limit, limit < most ? limit : most);
 }
 
-static void is_used(unsigned number)
-{
-    unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
-    while (end <= number && !atomic_compare_exchange_weak(&ns_fd_used, &end, number + 1))
-        ;
-}
-
 /* The chunk of a number; NULL if it was not allocated yet. */
 static struct ns_conn *_Atomic *chunk_of(unsigned number)
 {
@@ -46,8 +39,10 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
     if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
-    if (chunk && (ns_fd_is_conn(said) || said == NS_FD_FILE))
-        is_used(number);
+    bool uses = chunk && (ns_fd_is_conn(said) || said == NS_FD_FILE);
+    unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
+    while (uses && end <= number && !atomic_compare_exchange_weak(&ns_fd_used, &end, number + 1))
+        ;
     return chunk ? &chunk[number % NS_FD_CHUNK] : NULL;
 }
 

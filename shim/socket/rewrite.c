@@ -70,10 +70,8 @@ static void tell_as_asked(struct ns_view *view, int index, int asked)
 static int set_hidden(int fd, struct ns_view *view, int index, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
-    if (!(NS_GET(view, hidden) & UINT32_C(1) << index)) {
-        int before = ns_kernel_get(fd, row->level, row->option);
-        tell(view, index, before);
-    }
+    if (!(NS_GET(view, hidden) & UINT32_C(1) << index))
+        tell(view, index, ns_kernel_get(fd, row->level, row->option));
     return ns_kernel_set(fd, row->level, row->option, value);
 }
 

@@ -50,6 +50,8 @@ static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, u
  * waits between the writes only a stream is held, which asks for room. */
 static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned from)
 {
+    if (burst->ahead) /* Nagle's algorithm would hold it without the library, too */
+        return 1;
     if (from >= NS_BURST_LONG && burst->crossing)
         return (unsigned)NS_BURST_ROOM
                << burst->doubt / 2; /* a stream whose line is full is late, too */

@@ -203,6 +203,9 @@ CHECK(check_ahead)
     burst.writes = 0;
     ns_burst_found(&burst, true);
     OK(burst.ahead, "if there is some, the writes are left to Nagle's algorithm");
+    burst.doubt = NS_BURST_DOUBT_MOST;
+    OK(ns_burst_threshold(&burst, 1) == 1, "also after pauses, which cost nothing there");
+    burst.doubt = 0;
     for (; ns_burst_asks(&burst, 1); asked++)
         ns_burst_found(&burst, false);
     OK(asked == NS_BURST_ASKS && !burst.ahead, "the next %u bursts ask, too", asked);
