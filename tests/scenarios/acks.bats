@@ -178,8 +178,8 @@ END
     as_few_segments ':' ": $writes look1" 300 1.1
     as_few_segments ':' ": $writes nodelay delay" 300 1.1
     # The answer comes when all is sent. A receiver whose buffer grows would acknowledge at once or late, as chance has it.
-    as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'room w60 %.0s' {1..3000}) r1" 5 1.1
-    as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'selectroom w60 %.0s' {1..3000}) r1" 5 1.1
+    as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'room w60 %.0s' {1..3000}) r1" 5 1.25
+    as_few_segments 'rcvbuf30000 : r180000 w1' ": $(printf 'selectroom w60 %.0s' {1..3000}) r1" 5 1.25
 }
 
 @test "a forked child that reads requests does not stall if its parent writes the answers, however often it waits" {

@@ -100,6 +100,7 @@ SCENARIO("lowat")
 {
     int bytes = 4;
     EXPECT(setsockopt(near.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0);
+    has_lowat = true;
 }
 
 /* --- passing on and ending --- */

@@ -42,13 +42,15 @@ SCENE("bad-big", write_from_nowhere(100000)) /* too much to hold */
 
 /* --- reads --- */
 
+static bool has_lowat; /* one byte does not make the socket ready */
+
 SCENARIO_NAMED(says, "says")
 {
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
     /* Ends the kernel's immediate ACKs of a new connection. */
     set_kernel_option(near.fd, TCP_QUICKACK, 0);
     answer(near.peer, "!");
-    EXPECT(RAW(ppoll, &one, 1, NULL, NULL) == 1); /* unseen by the library */
+    EXPECT(has_lowat || RAW(ppoll, &one, 1, NULL, NULL) == 1); /* unseen by the library */
 }
 
 SCENARIO_NAMED(reads, "read")
