@@ -99,7 +99,9 @@ END
 live() {
     local -a named=()
     [[ $1 != enable ]] || named=(--library /usr/lib/libnagleshim.so)
-    run --separate-stderr "${as_root[@]}" chroot "$R" /usr/bin/nagleshim host "$@" "${named[@]}"
+    # The directory of policies is not in that system.
+    run --separate-stderr "${as_root[@]}" env -u NAGLESHIM_POLICY_DIR \
+        chroot "$R" /usr/bin/nagleshim host "$@" "${named[@]}"
 }
 
 dropin() {
