@@ -13,7 +13,7 @@ __attribute__((format(printf, 2, 3))) void ns_words_add(char text[NS_WORDS_MOST]
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
 const char *ns_words_address(const struct ns_address *address);
 
-/* "python3[17]" */
+/* "python3[17]", until the next call. */
 const char *ns_words_process(const struct ns_row_process *process);
 
 /* The verdict on everything that was watched. */
