@@ -228,6 +228,30 @@ static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
     ns_ack_clear(state);
 }
 
+/* The application has answered what it read before, and reads again at the time us. Has the kernel
+ * had the time to acknowledge meanwhile what came and stayed unread? */
+static inline bool ns_ack_had_time(struct ns_ack_state state, uint32_t us, bool limited)
+{
+    bool answered = state.interactive && !state.pending && !state.sent;
+    return answered && !(limited && ns_ack_is_free(state)) && /* the limit goes after this read */
+           ns_ack_age(state, us) + NS_ACK_COARSE >= (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
+}
+
+/* It has. Microseconds since the application sent data, and since data came: if both show that the
+ * answer was no later than the kernel's delay, and that data came after the ACK, the peer has
+ * waited for this ACK. */
+static inline void ns_ack_by_kernel(struct ns_ack_state *state, uint32_t us, unsigned sent,
+                                    unsigned received)
+{
+    bool in_time = ns_ack_age(*state, us) + NS_ACK_COARSE < NS_ACK_DELAY + sent;
+    if (!ns_ack_is_free(*state)) {
+        ns_ack_spend(state, true);
+    } else if (in_time && received + NS_ACK_COARSE < NS_ACK_DELAY) {
+        ns_ack_judge(state, true);
+        state->unlimited = 0; /* only the library's limit makes it earlier */
+    }
+}
+
 /* The pending ACK is sent. */
 static inline void ns_ack_send(struct ns_ack_state *state)
 {
