@@ -76,7 +76,7 @@ static bool take_environment(struct comparison *comparison)
     char path[PATH_MAX];
     ns_reach_inspect(comparison->program[0], &comparison->reach);
     if (comparison->policy &&
-        (!ns_environment_policy_file(comparison->policy, path) ||
+        (!ns_environment_policy_file(comparison->policy, path) || !ns_outfile_claim(path) ||
          asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)

@@ -22,6 +22,24 @@ bool ns_outfile_is_stdout(const struct ns_outfile *file)
     return file->name && strcmp(file->name, "-") == 0;
 }
 
+bool ns_outfile_claim(const char *name)
+{
+    static struct stat claimed[4];
+    static unsigned n;
+    struct stat *st = &claimed[n];
+    /* Devices take any number of results. */
+    if ((strcmp(name, "-") == 0 ? fstat(STDOUT_FILENO, st) : stat(name, st)) != 0 ||
+        S_ISCHR(st->st_mode))
+        return true;
+    for (unsigned i = 0; i < n; i++)
+        if (claimed[i].st_dev == st->st_dev && claimed[i].st_ino == st->st_ino) {
+            ns_say("'%s' is named by two options; name a file of its own for each", name);
+            return false;
+        }
+    n++;
+    return true;
+}
+
 bool ns_outfile_open(struct ns_outfile *file)
 {
     const char *name = file->name;
@@ -39,7 +57,7 @@ bool ns_outfile_open(struct ns_outfile *file)
     }
     if (file->fd < 0)
         say_failure(file, errno);
-    return file->fd >= 0;
+    return file->fd >= 0 && ns_outfile_claim(name);
 }
 
 bool ns_outfile_write(struct ns_outfile *file, const char *text)

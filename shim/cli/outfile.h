@@ -12,6 +12,9 @@ struct ns_outfile {
     bool made;
 };
 
+/* False, after a message, if an earlier call has named the same file: a result would replace it. */
+bool ns_outfile_claim(const char *name);
+
 /* Only the name is set before. An existing file is unchanged until ns_outfile_write. Returns false
  * after a message. */
 bool ns_outfile_open(struct ns_outfile *file);

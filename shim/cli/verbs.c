@@ -179,6 +179,11 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
 {
     double number;
     char known[128];
+    /* LIST: an argument of a program may be empty. */
+    if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0') {
+        ns_say("--%s must be %s, not ''", row->name, row->value);
+        return false;
+    }
     switch (row->takes) {
     case NS_TAKES_NOTHING:
         *(bool *)target->into = true;

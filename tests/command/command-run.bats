@@ -163,6 +163,7 @@ CASES
 --bogus touch DIR/ran|unknown option '--bogus'; see 'nagleshim run --help'
 -xp touch DIR/ran|unknown option '-x'; see 'nagleshim run --help'
 -p|-p needs a value; see 'nagleshim run --help'
+--policy= touch DIR/ran|--policy must be FILE, not ''
 --send|--send needs a value; see 'nagleshim run --help'
 --log loud touch DIR/ran|--log must be off, error, info or debug, not 'loud'
 --send quick touch DIR/ran|--send must be nodelay, * or *, not 'quick'

@@ -101,4 +101,6 @@ nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms
 END
     compare -p "$(broken_policy)" -- true
     expect 2 stderr has "broken.json:2:21: "
+    compare -p "$(policy p '{}')" --json "$T/p.json" -- true
+    expect 2 stderr has "'$T/p.json' is named by two options"
 }
