@@ -183,7 +183,9 @@ while True:
 --once more
 --twice
 --openmetrics
+--openmetrics $T/none/x
 END
+    [[ ! -e $T/none ]]
     run "$NS" top 4711
     [[ $status -eq 2 && $output == "nagleshim top: unexpected word '4711'; did you mean --pid 4711?" ]]
 }

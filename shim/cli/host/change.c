@@ -75,17 +75,25 @@ static bool write_all(int fd, const char *data, size_t size)
 bool ns_file_replace(const char *path, const void *data, size_t size)
 {
     char temporary[PATH_MAX + 8];
-    int unmade = make_directories(path);
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
     bool good = fd >= 0 && write_all(fd, data, size) && fchmod(fd, MODE) == 0 && fsync(fd) == 0 &&
                 rename(temporary, path) == 0;
-    int error = fd < 0 && errno == ENOENT && unmade ? unmade : errno;
+    int error = errno;
     if (fd >= 0)
         close(fd);
     if (fd >= 0 && !good)
         unlink(temporary);
     errno = error;
+    return good;
+}
+
+bool ns_file_make(const char *path, const void *data, size_t size)
+{
+    int unmade = make_directories(path);
+    bool good = ns_file_replace(path, data, size);
+    if (!good && errno == ENOENT && unmade)
+        errno = unmade;
     if (!good)
         remove_directory(path);
     return good;
@@ -93,7 +101,7 @@ bool ns_file_replace(const char *path, const void *data, size_t size)
 
 static bool replace(const char *path, const char *text)
 {
-    return ns_file_replace(path, text, strlen(text));
+    return ns_file_make(path, text, strlen(text));
 }
 
 int ns_change_make(struct ns_change *change)

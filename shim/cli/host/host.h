@@ -30,9 +30,10 @@ struct ns_change {
     bool done;
 };
 
-/* Replaces the file as a whole, and makes missing directories; or removes it, and its directory if
- * that is then empty. False, and errno, if that fails. */
+/* Replaces the file as a whole; ns_file_make: and makes missing directories; or removes it, and its
+ * directory if that is then empty. False, and errno, if that fails. */
 bool ns_file_replace(const char *path, const void *data, size_t size);
+bool ns_file_make(const char *path, const void *data, size_t size);
 bool ns_file_remove(const char *path);
 
 /* Replaces or removes the file as a whole; makes missing directories. Does nothing if the file has

@@ -141,7 +141,7 @@ static bool write_copy(const char *library, const char *copy)
     NS_AUTO_FREE char *data = malloc((size_t)st.st_size);
     errno = data ? EIO : ENOMEM;
     return data && pread(fd, data, (size_t)st.st_size, 0) == st.st_size &&
-           ns_file_replace(copy, data, (size_t)st.st_size);
+           ns_file_make(copy, data, (size_t)st.st_size);
 }
 
 /* Removes the copies that the file does not name. */

@@ -143,9 +143,10 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
     NS_AUTO_FREE char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    count_processes(top);
-    if (out)
+    if (out && top) {
+        count_processes(top);
         print(out, &top->tally);
+    }
     errno = ENOMEM;
     if (out && fclose(out) == 0 &&
         (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0

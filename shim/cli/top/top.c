@@ -87,7 +87,11 @@ static int print(const struct ns_top *top, const struct options *options, bool s
 static int show(struct ns_top *top, const struct options *options)
 {
     bool screen = !options->once && !options->metrics && ns_output_is_screen(stdout);
-    int status = NS_EXIT_YES, error;
+    bool is_file = options->metrics && strcmp(options->metrics, "-") != 0;
+    /* A file that cannot be written is reported before the first interval. */
+    int status = is_file ? ns_metrics_write(NULL, options->metrics) : NS_EXIT_YES, error = 0;
+    if (status != NS_EXIT_YES)
+        return status;
     if (screen)
         ns_screen_begin();
     do {
@@ -104,7 +108,7 @@ static int show(struct ns_top *top, const struct options *options)
     if (screen)
         ns_screen_end();
     /* Old numbers would look as if nothing stalled. */
-    if (options->metrics && !options->once && strcmp(options->metrics, "-") != 0)
+    if (is_file && (!options->once || error))
         unlink(options->metrics);
     return error ? ns_watch_say_error(options->pid, error) : status;
 }

@@ -104,8 +104,8 @@ void ns_metrics_take_requests(const struct ns_top_row *row, uint64_t requests);
 void ns_metrics_take_hold(const struct ns_top_row *row, const struct ns_hold *hold);
 void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats);
 
-/* Replace the file as a whole by the counters; "-": print them. An exit status, after a message if
- * that fails. */
+/* Replace the file as a whole by the counters; "-": print them. top NULL: by nothing, as long as
+ * there are none. An exit status, after a message if that fails. */
 int ns_metrics_write(const struct ns_top *top, const char *file);
 
 #endif
