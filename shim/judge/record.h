@@ -19,10 +19,10 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 6,
+    NS_RECORD_VERSION = 7,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
-    NS_RECORD_SIZES = 6,    /* sizes of writes since the last wait: the first ones, and the last */
+    NS_RECORD_SIZES = 8, /* sizes of writes since the last wait: the first ones, and the last two */
     NS_RECORD_BUCKETS = 32, /* from 2^n to 2^(n+1) microseconds; shorter ones are in the first */
     NS_RECORD_PHASES = 16,  /* parts of a tick */
 };
@@ -99,8 +99,8 @@ enum {
 };
 _Static_assert(sizeof(struct ns_record_head) <= NS_RECORD_PAGE, "the head's page");
 /* The command of a 64-bit system reads the records of 32-bit programs, too. */
-_Static_assert(sizeof(struct ns_record_head) == 1176 && sizeof(struct ns_record_slot) == 376 &&
-                   sizeof(struct ns_record_event) == 144,
+_Static_assert(sizeof(struct ns_record_head) == 1176 && sizeof(struct ns_record_slot) == 384 &&
+                   sizeof(struct ns_record_event) == 152,
                "one layout on all architectures");
 
 #endif

@@ -366,6 +366,8 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
         n = 0;
     NS_PUT(conn, waited_at, 0);
     uint32_t place = n < NS_RECORD_SIZES ? n : NS_RECORD_SIZES - 1;
+    if (place < n)
+        NS_PUT(conn, sizes[place - 1], NS_GET(conn, sizes[place]));
     NS_PUT(conn, sizes[place], size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
     NS_PUT(conn, n_writes, n + 1);
     NS_PUT(conn, wait_began, 0);

@@ -187,6 +187,13 @@ while True:
             "reason: it makes system calls without libc, which the library does not see; 'nagleshim cure' changes its sockets"
         ns_stop "$program" || true
     done
+    # Where a doubt remains, it is decided by whether TCP_NODELAY makes the program faster.
+    ns_serve slow "$python" tests/probes/turns.py server 0 40 2 : r30 s30 w30
+    run --separate-stderr "$NS" diagnose -- "$T/sockets" "$port"
+    expect 0 stderr has "next: $(realpath "$NS") cure --follow --port $port  # while sockets runs again: is it faster?"
+    ns_start again "$T/sockets" long "$port"
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[again]}" --for 1
+    expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]}  # is it faster then? 'cure --undo' restores it"
 }
 
 @test "the exit status is the program's, or that of --fail-on and --max-lost-ms" {
@@ -237,6 +244,7 @@ while True:
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment needs a program to start, and excludes --outside
 --report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+--json DIR/o --report DIR/./o -- echo no|'DIR/./o' is named by two options; name a file of its own for each
 --josn x -- echo no|unknown option '--josn'; did you mean --json?
 END
 }
@@ -673,22 +681,22 @@ PYTHON
 }
 
 @test "a wait for room before each write does not end the pattern of a request" {
-    ns_serve server "$python" tests/probes/turns.py server 0 20 1 : r10369 w50
+    ns_serve server "$python" tests/probes/turns.py server 0 20 1 : r10390 w50
     run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" -c '
 import select, socket, sys
 one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 for _ in range(20):
-    for size in 60, 10000, 309:
+    for size in 60, 10000, 309, 8, 7, 1, 5:
         select.select([], [one], [])
         one.sendall(b"x" * size)
     one.recv(50)' "$port"
     expect_status 0
-    says "$T/o.json" 'rows[0]["pattern"] == "write 60, write 10000, write 309, wait"'
+    says "$T/o.json" 'rows[0]["pattern"] == "write 60, write 10000, write 309, write 8, write 7, write 1, write 5, wait"'
     # The pattern is the commonest one of the stalls, and has the last write, which is the held one.
     ns_serve other "$python" tests/probes/turns.py server 0 43 1 : r30 w30
     run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 \
         w10 w20 r30 w10 w20 r30 w10 w20 r30 : w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 r30
-    says "$T/o.json" 'rows[0]["pattern"].startswith("write 2 (5 times), 9 more writes, write 2, wait (")
+    says "$T/o.json" 'rows[0]["pattern"].startswith("write 2 (6 times), 7 more writes, write 2 (2 times), wait (")
         and rows[0]["pattern"].endswith(" held requests)")'
 }
 

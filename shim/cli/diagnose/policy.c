@@ -252,6 +252,37 @@ static void print_cure(FILE *stream, const struct ns_report *report, const struc
     }
 }
 
+static bool is_running(const struct ns_row_process *process)
+{
+    return kill(process->pid, 0) == 0 || errno != ESRCH;
+}
+
+/* Can it be seen from inside if it is started again? */
+static bool is_startable(const struct ns_row_process *process)
+{
+    return process->curable.yes && process->words_size && !process->has_variables &&
+           !process->unit[0] && !process->in_container;
+}
+
+/* What may decide a doubt: the view from inside, or, where no preload reaches the process, whether
+ * it is faster with TCP_NODELAY. */
+static void print_trial(FILE *stream, const struct ns_report *report, const struct ns_row *row)
+{
+    const struct ns_row_process *process = row->process;
+    if (process->curable.yes) {
+        print_command(stream, report, " diagnose -- ");
+        print_arguments(stream, process);
+        fputs("  # restarted, it is seen from inside", stream);
+    } else if (is_running(process)) {
+        print_command(stream, report, " cure --pid ");
+        fprintf(stream, "%d  # is it faster then? 'cure --undo' restores it", process->pid);
+    } else {
+        print_command(stream, report, " cure --follow --port ");
+        fprintf(stream, "%u  # while %s runs again: is it faster?", row->service.port,
+                process->name);
+    }
+}
+
 static void print_next(FILE *stream, const struct ns_report *report, const struct ns_row *first,
                        unsigned number)
 {
@@ -259,23 +290,22 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
     const struct ns_row *open = NULL, *unclear = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
-        if (row->verdict.doubt == NS_DOUBT_PEER && !row->other)
+        enum ns_doubt doubt = row->verdict.doubt;
+        if (doubt == NS_DOUBT_PEER && !row->other)
             open = row;
-        if ((row->verdict.doubt == NS_DOUBT_ANSWERS ||
-             (row->verdict.doubt == NS_DOUBT_PEER && row->other)) &&
-            (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
-            row->process->curable.yes && row->process->words_size && !row->process->has_variables &&
-            !row->process->unit[0] && !row->process->in_container)
+        else if ((doubt == NS_DOUBT_ANSWERS || doubt == NS_DOUBT_PEER) &&
+                 (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
+                 (is_startable(row->process)
+                      ? !report->program
+                      : doubt == NS_DOUBT_ANSWERS && row->process->curable.reason[0] &&
+                            row->service.port))
             unclear = row;
     }
     if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
-        if (open) {
+        if (open)
             print_elsewhere(stream, open);
-        } else if (unclear && !report->program) {
-            print_command(stream, report, " diagnose -- ");
-            print_arguments(stream, unclear->process);
-            fputs("  # restarted, it is seen from inside", stream);
-        }
+        else if (unclear)
+            print_trial(stream, report, unclear);
         return;
     }
     if (is_out_of_reach(own_end(first)))
@@ -303,7 +333,7 @@ static void print_now(FILE *stream, const struct ns_report *report, const struct
     if ((!holds && !row->process->curable.reason[0]) || row->process->has_shim ||
         row->process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
-        (kill(row->process->pid, 0) != 0 && errno == ESRCH))
+        !is_running(row->process))
         return;
     char group[2 * PATH_MAX];
     if (!holds && ns_socket_least_delack() < 0 &&

@@ -111,13 +111,13 @@ static struct ns_address address_of(const struct ns_record_address *recorded)
 /* "write 281, write 480, wait"; successive writes of one size are combined. */
 static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t *sizes)
 {
-    const uint32_t last = NS_RECORD_SIZES - 1, more = n_writes > last ? n_writes - last - 1 : 0;
+    const uint32_t n = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
+    const uint32_t more = n_writes - n, gap = more ? n - 2 : n; /* the last two are behind it */
     text[0] = '\0';
-    for (uint32_t i = 0, same; i < n_writes && i <= last; i += same) {
-        if (i == last && more)
+    for (uint32_t i = 0, same; i < n; i += same) {
+        if (i == gap)
             ns_words_add(text, "%u more write%s, ", more, ns_plural(more));
-        for (same = 1;
-             i + same < n_writes && i + same < last + !more && sizes[i + same] == sizes[i];)
+        for (same = 1; i + same < n && i + same != gap && sizes[i + same] == sizes[i];)
             same++;
         ns_words_add(text, "write %u", sizes[i]);
         if (same > 1)

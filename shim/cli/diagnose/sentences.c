@@ -89,11 +89,20 @@ const char *ns_delay_name(enum ns_delay delay)
     return delays[delay].name;
 }
 
+/* Did the process wait for a CPU for so long that it may have caused a delay of ns? */
+static bool add_queued(char *text, const struct ns_row_process *process, uint64_t ns)
+{
+    bool is_long = process->queued_ns > 0 && process->queued_ns >= ns / QUEUED_PART;
+    if (is_long)
+        ns_words_add(text, "; or %s waited for a CPU, for %.0f ms in all",
+                     ns_words_process(process), (double)process->queued_ns / MS);
+    return is_long;
+}
+
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
     static char text[NS_WORDS_MOST];
     uint64_t times = row->verdict.delays[delay], ns = row->verdict.delays_ns[delay];
-    uint64_t queued_ns = row->process->queued_ns;
     bool is_server = row->role == NS_ROLE_SERVER, asks = !is_server && row->verdict.requests > 0;
     text[0] = '\0';
     if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE && asks) {
@@ -106,10 +115,9 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
                                                     : "the peer sent its next data late");
         add_times(text, times, ns);
     }
-    if (delay == NS_DELAY_PEER && queued_ns >= ns / QUEUED_PART)
-        ns_words_add(text, "; or %s waited for a CPU, for %.0f ms in all",
-                     ns_words_process(row->process), (double)queued_ns / MS);
-    else if (delay == NS_DELAY_PEER && is_server)
+    if (delay == NS_DELAY_PEER && add_queued(text, row->process, ns))
+        return text;
+    if (delay == NS_DELAY_PEER && is_server)
         ns_words_add(text, "; how long the server takes is seen at the client");
     return text;
 }
@@ -178,6 +186,7 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
                      verdict->early * 2 >= verdict->maybe
                          ? "meanwhile"
                          : "long after the release, or as late without a hold");
+        add_queued(text, row->process, verdict->answered_ns);
         add_experiment(text, row, "push");
     }
     return text;
