@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: No broken policy file harms the program that reads it, and the judge reports no stall without its proof.
+# Computes: it fuzzes.
 # Runs the fuzzers of the policy and of the judge with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
 # FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Valid policies are accepted, and each mistake is rejected with one line that names the place and the mistake.
+# Computes: the unit tests try many inputs.
 # It also runs the unit tests of the parts that need no preloading.
 
 load ../helpers/command
