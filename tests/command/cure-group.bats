@@ -110,6 +110,7 @@ sets_nodelay() {
     sees_setsockopt
     sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
     command -v go >/dev/null || cannot_here 'go is not installed'
+    local cache=$PWD/build/go # Go's own packages are compiled once
     cat >"$T/client.go" <<'END'
 package main
 
@@ -132,7 +133,7 @@ func main() {
 	fmt.Println("median", ms[20])
 }
 END
-    (cd "$T" && HOME=$BATS_FILE_TMPDIR CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go client.go)
+    (cd "$T" && HOME=$BATS_FILE_TMPDIR GOCACHE=$cache CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go client.go)
     gcc -O2 -static -w -o "$T/static" examples/tcp_nodelay_client.c -lrt -pthread
     ! command -v i686-linux-gnu-gcc || i686-linux-gnu-gcc -O2 -static -w -o "$T/narrow" examples/tcp_nodelay_client.c -lrt -pthread
     "$python" -c 'import socket

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: An ordinary user can build from a fresh clone and install below the home directory; one line names what is missing.
+# Computes: it builds.
 # apt-get is a script that copies cJSON's source from the place to which it was fetched before.
 
 export BATS_TEST_TIMEOUT=400 # it builds
@@ -10,8 +11,9 @@ setup() {
     CJSON=$(realpath "${CJSON_DIR:-$(compgen -G '.deps/cjson*' | head -n 1)}")
     unset CJSON_DIR
     TOOLS=$PATH
-    # The tests share what was built in the clone. A clone in $T is for tests that build nothing.
+    # The tests share what was built in the clone, for this prefix. A clone in $T is for tests that build nothing.
     PLACE=$BATS_FILE_TMPDIR
+    home=$PLACE/home/.local
 }
 
 # Runs a command as an ordinary user.
@@ -74,16 +76,16 @@ fails() {
     clone
     tools_without dpkg-source
     ln -s /bin/true "$TOOLS/dpkg-source" # this apt-get does not need it
-    make_there all
+    make_there all PREFIX="$home"
     [[ -s $PLACE/clone/build/libnagleshim.so && -s $PLACE/clone/.deps/cjson-9.9.9/cJSON.c ]]
     "$PLACE/clone/build/nagleshim" --version
     # A second make fetches and builds nothing.
     rm "$TOOLS/apt-get"
-    run make_there all
+    run make_there all PREFIX="$home"
     [[ $status -eq 0 && -z $output ]]
     # Without -s it prints a short line for each file.
     touch "$PLACE/clone/shim/init.c"
-    run as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" make --no-print-directory -C "$PLACE/clone" OPT=-O0 build/libnagleshim.so
+    run as_user env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS PATH="$TOOLS" make --no-print-directory -C "$PLACE/clone" OPT=-O0 PREFIX="$home" build/libnagleshim.so
     [[ $status -eq 0 && ${#lines[@]} -ge 2 && $(wc -L <<<"$output") -lt 80 ]]
 }
 
@@ -110,7 +112,6 @@ fails() {
 @test "an ordinary user can install below the home directory, and make install prints the commands to type" {
     [[ $EUID -eq 0 && ! -e /etc/nagleshim ]] || ns_skip "only root can become a user who may not create /etc/nagleshim"
     clone
-    local home=$PLACE/home/.local
     # ldconfig is not in an ordinary user's path, and its cache is not writable.
     TOOLS=/usr/bin:/bin
     run --separate-stderr make_there install CJSON_DIR="$CJSON" PREFIX="$home"

