@@ -374,7 +374,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
         mkdir -p "$root/system.slice/$group" 2>/dev/null || cannot_here "control groups cannot be made"
         ns_start client sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$root/system.slice/$group" \
             "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
-        run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 1
+        diagnosed --pid "${NS_PID[client]}" --for 1
         ns_stop client
         (cd "$root" && rmdir -p "system.slice/$group" 2>/dev/null) || true
         expect 0 stderr has "next: $(realpath "$NS") $proposed"
