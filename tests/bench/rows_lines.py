@@ -97,42 +97,6 @@ def patterns(bench):
                                     f"{sum(seen[2:4]) / rounds:.2f}")
 
 
-def few_acks(bench):
-    """Where no peer waits for an ACK: at most 40 more pure ACKs than without the library, and 5 %."""
-    cases = {
-        "own clocks of 10 and 100 ms": ((20,), "w60 f10", "w60 f100", 100, "client", True, 1, 10),
-        "own clocks of 20 ms": ((20,), "w60 f20", "w60 f20", 400, "client", True, 1, 1),
-        "jitter of 20 ms": ((40, "-j", "20000"), "r210 w100", "w10 w200 r100", 100, "server", True, 1, 1),
-        "answer of several segments, 1 Mbit/s": ((20, "-r", "1000"), "r100 w20 w4000", "w100 r4020", 80, "client", False,
-                                                 1, 1),
-        "100 connections of 10 requests": ((2,), "r210 s5 w500", "w210 r500", 10, "server", False, 100, 1),
-    }
-    for case, (line, server, client, rounds, end, nodelay, times, ratio) in cases.items():
-        name = f"line: {case}, {end}"
-        if not bench.wanted(name):
-            continue
-        words = "nodelay " if nodelay else ""
-        acks = []
-        for policy in (NO_SHIM, BUILT_IN):
-            way = (policy, NO_SHIM, words) if end == "client" else (NO_SHIM, policy, words)
-            seen = turns(bench, line, server, client, rounds, way, times, ratio)
-            acks.append(seen[2] if end == "client" else seen[3])
-        bench.add_most(name, "-", [acks[1]], round(acks[0] * 1.05 + 40), "ACKs", note=f"{acks[0]} without")
-
-
-def learns(bench):
-    """One request in 40 comes in two pieces: how many of 20 stall."""
-    for trip in (20, 40, 80):
-        name = f"line of {trip} ms: one request in 40 in two pieces"
-        if not bench.wanted(name):
-            continue
-        count = 5 if bench.quick else 20 if trip < 40 else 10
-        client = "w210 r100 " * 39 + f"m{2 * trip + 35} w10 w200 r100"
-        seen = [turns(bench, (trip,), "r210 s5 w100", client, count, (NO_SHIM, policy, ""), per_round=40)[4]
-                for policy in (NO_SHIM, BUILT_IN)]
-        bench.add_most(name, "-", [seen[1]], 2, "stalls", note=f"{seen[0]:.0f} without")
-
-
 def trickles(bench):
     """A stream of small records: on a line that it nearly fills as fast as without the library."""
     lines = [((20, "-r", "1000"), 1000, 8000), ((80, "-r", "1000"), 1000, 8000)]
@@ -155,4 +119,4 @@ def trickles(bench):
                            note=f"{without[1]:.1f} -> {ours[1]:.1f} ms")
 
 
-BENCHES = (patterns, few_acks, learns, trickles)
+BENCHES = (patterns, trickles)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cost of 15 small writes, and of quotes on two connections, in every mode of the library and with the cures by hand."""
+"""The cost of 15 small writes, in every mode of the library and with the cures by hand."""
 
 import functools
 
@@ -43,26 +43,4 @@ def bench_small_writes(bench):
     compare_small_writes(bench, "server only", (BUILT_IN, NO_SHIM), "no_delay", {"1": 0.45, "2": 0.65})
 
 
-def quotes(bench, place, policies=(NO_SHIM, NO_SHIM), server=("--winsock-ack",), client=("--winsock-ack",)):
-    rounds = 500 if bench.quick else 3000
-    out = bench.exchange(place, policies, [EXAMPLES / "quote_server", *server, 0],
-                         [EXAMPLES / "quote_client", "--warmup", 100, *client, "127.0.0.1", "PORT", rounds])
-    return field(out, "total_ms") / 1e3 / rounds
-
-
-def bench_quotes(bench):
-    nodelay = ["--winsock-ack", "--nodelay"]
-    # By hand at one end only. That end needs immediate ACKs, too, as with the library, and they cost a system call a round. The
-    # warm-up contains the one ACK that the library skips as a test.
-    rows = [(f"by hand, {end} only", {end: ["--quickack", "--nodelay"]}, None) for end in ("client", "server")]
-    for mode, policy in modes().items():
-        rows += [(f"{mode}, client only", {"policies": (NO_SHIM, policy)}, 1.20),
-                 (f"{mode}, server only", {"policies": (policy, NO_SHIM)}, 1.20)]
-    for what, how, most in rows:
-        name = f"quotes: {what} / TCP_NODELAY on both"
-        for cpus, place in bench.places.items() if bench.wanted(name) else ():
-            bench.compare(name, cpus, lambda: quotes(bench, place, **how),
-                          lambda: quotes(bench, place, server=nodelay, client=nodelay), bench.pairs(9), most)
-
-
-BENCHES = (bench_small_writes, bench_quotes)
+BENCHES = (bench_small_writes,)

@@ -55,28 +55,12 @@ def loops(bench, cpus, place, mtu, reads):
     bench.end_servers()
 
 
-def mixed(bench, cpus, place, mtu, between):
-    """A writer that does something between two writes. It must not cost more than the cure by hand."""
-    name = f"loop of 60 and {between}, MTU {mtu}: writer"
-    if not bench.wanted(name):
-        return
-    port = start_reader(bench, place[0], NO_SHIM, 65536)
-    ways = [functools.partial(loop, bench, place[1], policy, port, 60, READS[65536], between, *how)
-            for policy, *how in ((BUILT_IN,), (NO_SHIM, "nodelay"), (NO_SHIM,))]
-    ours, by_hand, without = (column(turns, 0) for turns in bench.by_turns(ways, bench.pairs(7)))
-    bench.end_servers()
-    bench.add_ratio(f"{name} / TCP_NODELAY", cpus, ours, by_hand, MOST_TIME, " a write")
-    bench.add_ratio(f"{name} / without", cpus, ours, without, None, " a write")
-
-
 def bench_streams(bench):
     for mtu in MTUS:
         with path(mtu):
             for cpus, place in bench.places.items():
                 for reads in READS:
                     loops(bench, cpus, place, mtu, reads)
-                for between in ("poll", "log"):
-                    mixed(bench, cpus, place, mtu, between)
 
 
 BENCHES = (bench_streams,)

@@ -30,7 +30,6 @@ LISTENING = r"(?i)listening on (?:port )?(\d+)"
 # What a program is run with: a policy in JSON, or one of these.
 NO_SHIM = None
 BUILT_IN = ""  # the library without a policy
-OBSERVED = "observed"  # the observing library instead of the library
 
 
 class CannotRun(Exception):
@@ -86,9 +85,8 @@ class Bench:
     def __init__(self, options, work):
         self.quick, self.only, self.work = options.quick, options.only, work
         self.rows, self.running = [], []
-        # Copies: a build during the measurement must not change what is measured.
-        self.library, self.observer = (pathlib.Path(shutil.copy(ROOT / f"build/libnagleshim{name}.so", work))
-                                       for name in ("", "-observe"))
+        # A copy: a build during the measurement must not change what is measured.
+        self.library = pathlib.Path(shutil.copy(ROOT / "build/libnagleshim.so", work))
         allowed = sorted(os.sched_getaffinity(0))
         # number of CPUs -> the CPU of the server and that of the client
         self.places = {"1": (allowed[0], allowed[0])}
@@ -96,7 +94,6 @@ class Bench:
             self.places["2"] = (allowed[0], allowed[1])
         self.clean = {k: v for k, v in os.environ.items()
                       if k != "LD_PRELOAD" and not k.startswith("NAGLESHIM_")}
-        (work / "records").mkdir(exist_ok=True)
         # The policies of this machine must not change what is measured.
         self.clean.update(LC_ALL="C", NAGLESHIM_POLICY_DIR=str(work / "no-policies"))
 
@@ -104,9 +101,7 @@ class Bench:
 
     def environment(self, policy):
         extra = {}
-        if policy is OBSERVED:
-            extra = {"LD_PRELOAD": str(self.observer), "NAGLESHIM_RECORD": str(self.work / "records")}
-        elif policy is not NO_SHIM:
+        if policy is not NO_SHIM:
             extra = {"LD_PRELOAD": str(self.library), **({"NAGLESHIM_POLICY": policy} if policy else {})}
         return {**self.clean, **extra}
 

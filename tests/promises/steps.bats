@@ -152,12 +152,6 @@ does_under() {
     does 'connected write*6 empty-pipe' 'write nodelay=1 write*2 nodelay=0 write*3 look nodelay=1 pipe'
 }
 
-@test "after two long bursts TCP_NODELAY is cleared at the first write, until a burst is short" {
-    does 'connected write*5 wait hear write*5 wait hear write*2 wait hear write*2 wait' \
-        "write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 wait read write*3 nodelay=0 write*2 nodelay=1 wait read bound \
-nodelay=0 write*2 nodelay=1 wait read write*2 wait"
-}
-
 @test "TCP_NODELAY is set again before a blocking read, and after a read that finds data or the second one that finds none" {
     does 'connected write*4 says read' 'write nodelay=1 write*2 nodelay=0 write nodelay=1 read'
     does 'connected write*4 get' 'write nodelay=1 write*2 nodelay=0 write read nodelay=1'
@@ -212,14 +206,6 @@ nodelay=0 write*2 nodelay=1 wait read write*2 wait"
     does 'connected write*4 look write' 'write nodelay=1 write*2 nodelay=0 write look write'
     does 'connected write*5 look*2' "$begin look*2 nodelay=1"
     does 'connected write*5 look other look' "$begin look*2 other:write look nodelay=1"
-}
-
-@test "a burst ends at a pause, and if its end was sent late, the next burst is joined later" {
-    does 'connected write*3 pause write*5' 'write nodelay=1 write*2 pause write*3 nodelay=0 write*2'
-    # The end of a burst was unsent while the library saw no call: later bursts are joined later.
-    does 'connected write*5 pause write*5' 'write nodelay=1 write*2 nodelay=0 write*2 pause nodelay=1 write*5'
-    does 'connected write*4 pause wait write*7 wait' \
-        'write nodelay=1 write*2 nodelay=0 write pause nodelay=1 wait write*7 wait'
 }
 
 @test "TCP_NODELAY that the program sets stays set" {

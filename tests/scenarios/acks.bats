@@ -79,6 +79,12 @@ as_few_segments() {
     cured ': w32 w32 r64' ': loop64 w64'
 }
 
+@test "an event loop that never blocks pushes what it has written, in two, five or twenty pieces" {
+    cured ': r40 w32' ': w20 w20 loop32'
+    cured ': r40 w32' ': w8 w8 w8 w8 w8 loop32'
+    cured ': r40 w32' ": $(printf 'w2 %.0s' {1..20})loop32"
+}
+
 @test "a forked child that reads the answer to its parent's request does not stall" {
     cured ': r64 w32 w32' ': w64 child64'
 }

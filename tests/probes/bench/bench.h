@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the measured programs: epoll, quantiles, and calls of libc that bypass preloaded
+/* Shared by the measured programs: quantiles, and calls of libc that bypass preloaded
  * libraries. */
 #pragma once
 
 #include "../loopback.h"
 
 #include <gnu/lib-names.h>
-
-static inline void watch(int epoll, int fd, epoll_data_t data)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data = data};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-        die_errno("epoll_ctl");
-}
-
-static inline size_t wait_for_some(int epoll, struct epoll_event *events, int most)
-{
-    int ready;
-    do
-        ready = epoll_wait(epoll, events, most, -1);
-    while (ready < 0 && errno == EINTR);
-    if (ready < 0)
-        die_errno("epoll_wait");
-    return (size_t)ready;
-}
 
 static inline int64_t *numbers(size_t count)
 {

@@ -6,9 +6,6 @@
  *                                         after each, while SOCKETS more are open;
  *        bench_scale pipe|tcp|poll SOCKETS 1 COUNT: 100 * COUNT bytes are written to a pipe or to a
  *                                         connection, or a pipe is asked for room as often;
- *        bench_scale wait SOCKETS OWED COUNT: COUNT times OWED connections have something to read,
- *                                         epoll_wait finds no more data, and each of them writes
- *                                         an answer;
  *        bench_scale ready SOCKETS: half of the sockets are accepted, and each has written and
  *                                         read a byte; says "ready", and ends when its standard
  *                                         input does. */
@@ -17,7 +14,6 @@
 /* The number of ports from which to connect to one address is limited. */
 enum { BATCH = 100, TO_ONE_LISTENER = 10000 };
 
-static ssize_t (*write_directly)(int, const void *, size_t);
 static ssize_t (*read_directly)(int, void *, size_t);
 static size_t count;
 
@@ -104,27 +100,6 @@ static void run_calls(const char *kind)
     }
 }
 
-static void run_waits(size_t owed)
-{
-    struct pair *pairs = open_pairs(owed);
-    struct epoll_event event = {.events = EPOLLIN};
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    char byte;
-    for (size_t i = 0; i < owed; i++)
-        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, pairs[i].near, &event) != 0)
-            die_errno("epoll_ctl");
-    for (size_t i = 0; i < count; i++) {
-        for (size_t j = 0; j < owed; j++)
-            if (write_directly(pairs[j].far, "x", 1) != 1 || read(pairs[j].near, &byte, 1) != 1)
-                die_errno("a byte");
-        if (epoll_wait(epoll, &event, 1, 1) != 0)
-            die("something is there, and should not be");
-        for (size_t j = 0; j < owed; j++)
-            if (write(pairs[j].near, "x", 1) != 1 || read_directly(pairs[j].far, &byte, 1) != 1)
-                die_errno("an answer");
-    }
-}
-
 static int be_ready(size_t sockets)
 {
     allow_files(sockets + 10);
@@ -147,17 +122,14 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "ready") == 0)
         return be_ready(parse_count(argv[2]));
     if (argc != 5)
-        usage_error("needs calls|pipe|tcp|poll|wait SOCKETS THREADS|OWED COUNT");
+        usage_error("needs calls|pipe|tcp|poll SOCKETS THREADS COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
     allow_files(sockets + 2 * also + 64);
-    *(void **)&write_directly = libc_symbol("write");
     *(void **)&read_directly = libc_symbol("read");
     open_sockets(sockets);
-    if (strcmp(argv[1], "wait") == 0)
-        run_waits(also);
-    else if (strcmp(argv[1], "calls") == 0)
+    if (strcmp(argv[1], "calls") == 0)
         run_threads(also);
     else
         run_calls(argv[1]);

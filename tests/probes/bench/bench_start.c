@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Measures the time from the start of a program to its end, without and with a preloaded library by
- * turns, and its CPU time, which a busy machine changes less. A shell would need longer to start a
- * program than the measured time.
+ * turns. A shell would need longer to start a program than the measured time.
  * Usage: bench_start RUNS PROGRAM NAME=VALUE... [-- NAME=VALUE...] prints one line; the variables
  * are for the runs with the library, those after -- for the runs without it.
  *        bench_start RUNS prints the time of a fork, an _exit in the child and a wait. */
@@ -10,14 +9,9 @@
 extern char **environ;
 
 struct cost {
-    int64_t wall, cpu; /* ns */
-    int64_t faults;    /* page faults of the child */
+    int64_t wall;   /* ns */
+    int64_t faults; /* page faults of the child */
 };
-
-static int64_t in_ns(struct timeval time)
-{
-    return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
-}
 
 static struct cost run_once(char *program, char **environment)
 {
@@ -31,8 +25,7 @@ static struct cost run_once(char *program, char **environment)
         die_errno(program);
     if (wait4(child, &status, 0, &used) != child || status != 0)
         die("%s failed", program);
-    return (struct cost){now_ns() - begun, in_ns(used.ru_utime) + in_ns(used.ru_stime),
-                         used.ru_minflt};
+    return (struct cost){now_ns() - begun, used.ru_minflt};
 }
 
 static struct cost fork_once(void)
@@ -45,7 +38,7 @@ static struct cost fork_once(void)
         _exit(0);
     if (wait4(child, &status, 0, &used) != child || status != 0)
         die("fork failed");
-    return (struct cost){now_ns() - begun, 0, used.ru_minflt};
+    return (struct cost){now_ns() - begun, used.ru_minflt};
 }
 
 static double quantile_us(int64_t *values, size_t count, size_t percent)
@@ -92,21 +85,15 @@ int main(int argc, char **argv)
         ours++;
     char **environment = with(argv + 3, ours - 3);
     char **other = ours < (size_t)argc ? with(argv + ours + 1, (size_t)argc - ours - 1) : environ;
-    int64_t *plain = numbers(runs), *loaded = numbers(runs), *added = numbers(runs);
-    int64_t *cpu = numbers(runs), *faults = numbers(runs);
+    int64_t *plain = numbers(runs), *loaded = numbers(runs), *faults = numbers(runs);
     for (size_t i = 0; i < runs; i++) {
         struct cost without = run_once(argv[2], other);
         struct cost with_it = run_once(argv[2], environment);
         plain[i] = without.wall;
         loaded[i] = with_it.wall;
-        added[i] = with_it.wall - without.wall;
-        cpu[i] = with_it.cpu - without.cpu;
         faults[i] = with_it.faults - without.faults;
     }
-    printf("added_us %.1f low_us %.1f high_us %.1f plain_us %.1f loaded_us %.1f cpu_us %.1f "
-           "faults %lld\n",
-           quantile_us(added, runs, 50), quantile_us(added, runs, 25), quantile_us(added, runs, 75),
-           quantile_us(plain, runs, 50), quantile_us(loaded, runs, 50), quantile_us(cpu, runs, 50),
-           (long long)quantile(faults, runs, 50));
+    printf("plain_us %.1f loaded_us %.1f faults %lld\n", quantile_us(plain, runs, 50),
+           quantile_us(loaded, runs, 50), (long long)quantile(faults, runs, 50));
     return 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that writes continuously without a wait. Measures the time until the other end has read
  * everything, and the number of segments. Usage: bench_stream reader PORT READ_SIZE, until it is
- * killed; bench_stream writer HOST PORT COUNT SIZE [poll|log] [nodelay] prints one line; poll:
- * between two writes it polls for an answer with zero timeout; log: it writes to /dev/null. */
+ * killed; bench_stream writer HOST PORT COUNT SIZE [nodelay] prints one line. */
 #include "system.h"
 #include "../../../examples/common.h"
 
@@ -30,23 +29,15 @@ static void read_streams(long port, size_t size)
     }
 }
 
-static void write_stream(int fd, size_t count, size_t size, const char *between)
+static void write_stream(int fd, size_t count, size_t size)
 {
     char *data = malloc(size), answer;
-    struct pollfd one = {.fd = fd, .events = POLLIN};
-    bool polls = strcmp(between, "poll") == 0;
-    int log = strcmp(between, "log") == 0 ? open("/dev/null", O_WRONLY) : -1;
     if (data == NULL)
         die("no memory for %zu bytes", size);
     fill_pattern(data, size, 1);
     int64_t begun = now_ns();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         write_all(fd, data, size);
-        if (polls && poll(&one, 1, 0) != 0)
-            die("an answer before the end");
-        if (log >= 0)
-            write_all(log, "x", 1);
-    }
     if (shutdown(fd, SHUT_WR) != 0)
         die_errno("shutdown");
     if (!read_all(fd, &answer, 1))
@@ -60,12 +51,10 @@ int main(int argc, char **argv)
     struct socket_options options = no_options;
     if (argc == 4 && strcmp(argv[1], "reader") == 0)
         read_streams(parse_number(argv[2], "PORT", 0, 65535), parse_count(argv[3]));
-    for (; argc > 7 || (argc > 6 && strcmp(argv[argc - 1], "nodelay") == 0); argc--)
-        options.nodelay = true;
-    const char *between = argc > 6 ? argv[--argc] : "";
-    if (argc != 6 || strcmp(argv[1], "writer") != 0)
+    options.nodelay = argc == 7 && strcmp(argv[6], "nodelay") == 0;
+    if (argc != 6 + options.nodelay || strcmp(argv[1], "writer") != 0)
         usage_error("needs reader PORT READ_SIZE or writer HOST PORT COUNT SIZE");
-    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]), parse_count(argv[5]),
-                 between);
+    write_stream(connect_to(argv[2], argv[3], &options), parse_count(argv[4]),
+                 parse_count(argv[5]));
     return 0;
 }
