@@ -137,9 +137,12 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
 /* Only the kernel can acknowledge data that stays unread (SO_RCVLOWAT, MSG_PEEK, a nap). */
 static void note_unread(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
 {
-    unsigned sent = 0, received = 0;
-    if (ns_ack_had_time(*state, us, is_limited(conn)) && !is_delaying(fd) &&
-        ns_kernel_data_ages(fd, &sent, &received))
+    unsigned sent, received;
+    if (!ns_ack_had_time(*state, us, is_limited(conn)) || is_delaying(fd))
+        return;
+    if (!state->rtt)
+        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
+    if (ns_kernel_data_ages(fd, &sent, &received))
         ns_ack_by_kernel(state, us, sent, received);
 }
 

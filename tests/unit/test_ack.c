@@ -54,9 +54,10 @@ struct world {
     struct end ends[2];
 };
 
+static uint64_t x; /* the random numbers' state */
+
 static double chance(void)
 {
-    static uint64_t x = 88172645463325252U;
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -351,7 +352,7 @@ static const struct peer peers[] = {
     {"an answer in two pieces, held", "w r2", "r1 w w", true, 3, false, 0},
     {"after 10 ms", "w r2", "r1 s10 w w", true, 3, false, 0},
     {"one in 40", "w r1 i40 r1", "r1 w i40 w", true, 3, false, 0},
-    {"jitter", "w r2", "r1 w w", true, 30, true, 20},
+    {"jitter", "w r2", "r1 w w", true, 45, true, 20},
     {"requests in two pieces, held", "r2 s5 w", "w w r1", true, 4, false, 0},
     {"one in 40", "r1 i40 r1 s5 w", "w i40 w r1", true, 4, true, 0},
     {"an answer in two pieces", "w r2", "r1 w w", false, 0, false, 0},
@@ -402,6 +403,7 @@ static const struct peer peers[] = {
 static struct world played(const struct peer *peer, struct line line, bool library, unsigned known)
 {
     struct world *world = calloc(1, sizeof *world), result;
+    x = 88172645463325252U; /* so that no row depends on those before it */
     *world = (struct world){.line = line, .library = library, .known = known};
     play(world, peer);
     result = *world;
@@ -420,7 +422,8 @@ CHECK(check_peers)
                 continue; /* nothing helps */
             struct world without = played(peer, line, false, 0), with = played(peer, line, true, 0);
             const int *most = without.acks, *seen = with.acks;
-            double chances = strchr(peer->far, 'x') ? 0.02 : 0; /* both are random */
+            bool random = strchr(peer->near, 'x') || strchr(peer->far, 'x');
+            double chances = random ? 0.06 : 0; /* both runs are */
             OK(with.stalls <= peer->stalls && (peer->holds || !without.stalls),
                "%s, %g ms%s: %d stalls, without the library %d", peer->name, line.trip,
                line.limits ? "" : ", an old kernel", with.stalls, without.stalls);
