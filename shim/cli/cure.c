@@ -35,6 +35,7 @@ static const struct {
                       "with --unit, --cgroup or --all"},
     [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
+    [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
     [NS_CURE_DENIED] = {"denied", "permission denied; root is needed, or CAP_SYS_PTRACE"},
@@ -103,11 +104,9 @@ static int say_error(const struct ns_cure *cure, int error)
 {
     if (error == -ESRCH && cure->unit)
         SAY("there is no process of the unit '%s'", cure->unit);
-    else if (cure->undo && error != -ESRCH)
-        SAY("cannot read %s: %s", ns_cure_state_path(), strerror(-error));
     else
         return ns_watch_say_error(cure->pid, error);
-    return error == -EPERM || error == -EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+    return NS_EXIT_ERROR;
 }
 
 /* "3 connections", "1 listener", or both. */
@@ -145,10 +144,8 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
                        count(row, sockets, sizeof sockets), what);
     for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
-            ns_output_line(
-                "%s: %u socket%s not changed: %s", who, row->results[i], ns_plural(row->results[i]),
-                cure->undo && i == NS_CURE_UNCHANGED ? "somebody has changed the options since"
-                                                     : results[i].reason);
+            ns_output_line("%s: %u socket%s not changed: %s", who, row->results[i],
+                           ns_plural(row->results[i]), results[i].reason);
 }
 
 static void add_row(const struct ns_cure_row *row)
@@ -197,7 +194,7 @@ static void print_advice(const struct options *options, unsigned listeners)
                                  : "");
     if (cure->follow && !*options->reason)
         ns_output_line("Connections that were cured keep the options until they are closed.");
-    else if (!cure->dry_run && !cure->unkept)
+    else if (!cure->dry_run)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 
@@ -250,19 +247,6 @@ static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row
     row->told = now;
 }
 
-static int scan(struct ns_cure *cure)
-{
-    static bool told;
-    int error = ns_cure_scan(cure);
-    if (cure->unkept && !told)
-        SAY("cannot write %s, which --undo needs: %s", ns_cure_state_path(),
-            strerror(-cure->unkept));
-    told = told || cure->unkept;
-    if (cure->has_old_records)
-        SAY("cannot remove old entries from %s", ns_cure_state_path());
-    return error;
-}
-
 /* CPU time limits how often something is done, at intervals in ns. */
 struct pace {
     uint64_t next, interval;
@@ -294,7 +278,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
         if (round)
             error = ns_cure_refresh(cure);
         if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
-            error = scan(cure);
+            error = ns_cure_scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
         for (size_t i = 0; i < cure->n_rows; i++)
@@ -391,7 +375,7 @@ static int cure_sockets(struct options *options)
     if (!error && cure->follow)
         error = follow(cure, *options->reason || !kernel_sets_nodelay());
     else if (!error)
-        error = scan(cure);
+        error = ns_cure_scan(cure);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)

@@ -228,8 +228,9 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
     jump(code, &ack, BPF_JA, 0, 0);
     store_number(code, VALUE, 0);
     call(code, BPF_FUNC_getsockopt, 6, TCP_NODELAY);
-    load(code, 8, 10, VALUE);
-    add(code, 8, NS_MARK_OWN_0);
+    set(code, 8, NS_MARK_OWN_0);
+    load(code, 1, 10, VALUE);
+    emit(code, BPF_ALU64 | BPF_SUB | BPF_X, 8, 1, 0, 0);
     store_number(code, VALUE, 1);
     call(code, BPF_FUNC_setsockopt, 6, TCP_NODELAY);
     jump(code, &ack, BPF_JNE, 0, 0); /* before Linux 6.1 */

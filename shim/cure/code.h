@@ -21,15 +21,17 @@ enum {
     NS_CODE_DELACK = 2,  /* the least limit of delayed ACKs */
 };
 
-/* A connection whose TCP_NODELAY is kept on has a mark: the value that its program asked for, which
- * is what an undo restores. It is kept in TCP_SAVE_SYN, which has no effect on a connection: it is
- * for listeners, and these never get a mark (tcp_conn_request, net/ipv4/tcp_input.c). A map for
- * sockets would cost a tenth of the connections a second. */
+/* A socket whose TCP_NODELAY was set, or is kept on, has a mark: the value that its program asked
+ * for, which is what an undo restores. It is kept in TCP_SAVE_SYN, which has no effect on a
+ * connection. A listener with a mark keeps the SYN of each connection (tcp_conn_request,
+ * net/ipv4/tcp_input.c); connections inherit the mark, and one of a program that uses TCP_SAVE_SYN
+ * itself has OWN_1, too: it keeps its TCP_NODELAY. A map for sockets would cost a tenth of the
+ * connections a second. */
 enum {
     NS_MARK_OPTION = 27, /* TCP_SAVE_SYN */
     NS_MARK_NONE = 0,
-    NS_MARK_OWN_0 = 1,
-    NS_MARK_OWN_1 = 2,
+    NS_MARK_OWN_0 = 2,
+    NS_MARK_OWN_1 = 1,
 };
 
 enum {

@@ -15,40 +15,8 @@
 struct ns_cure_values {
     int nodelay; /* TCP_NODELAY */
     int delack;  /* TCP_DELACK_MAX_US */
-    int mark;    /* of a connection in a group: see code.h; not in a record */
+    int mark;    /* see code.h */
 };
-
-/* A socket that was changed: a line of the state file. */
-struct ns_cure_record {
-    uint64_t cookie;        /* SO_COOKIE, unique until the next boot */
-    unsigned long netns;    /* inode of its network namespace */
-    unsigned listener_port; /* 0: a connection */
-    struct ns_cure_values before, after;
-    bool is_done; /* restored; not in the file */
-};
-
-/* --- state.c: the changes that can be undone, in /run/nagleshim/cured ----------------------- */
-
-/* Locks the file for one scan. Waits for another instance's scan. Returns a descriptor of its
- * directory for the other functions, or -errno. */
-int ns_cure_state_lock(void);
-void ns_cure_state_unlock(int directory);
-
-/* Appends a record. 0 or -errno. */
-int ns_cure_state_add(int directory, const struct ns_cure_record *record);
-
-/* Reads all records into an allocated array: sorted, and one for each socket. 0 or -errno; a
- * missing file has none. */
-int ns_cure_state_read(int directory, struct ns_cure_record **records, size_t *n);
-
-/* The order of the array, for bsearch(3): the listeners come first, then by cookie. */
-int ns_cure_compare(const void *one, const void *other);
-
-/* Replaces the file by these records. 0 or -errno. */
-int ns_cure_state_write(int directory, const struct ns_cure_record *records, size_t n);
-
-/* The path of the file, for messages. */
-const char *ns_cure_state_path(void);
 
 /* --- borrow.c: one socket -------------------------------------------------------------------- */
 
@@ -69,10 +37,11 @@ int ns_cure_set(int fd, const struct ns_cure_values *values);
 
 enum ns_cure_result {
     NS_CURE_CHANGED,
-    NS_CURE_UNCHANGED, /* it has the options already; undo: somebody has changed it since */
+    NS_CURE_UNCHANGED, /* it has the options already */
     NS_CURE_HALF,      /* the same, but this kernel cannot limit the delay of its ACKs */
     NS_CURE_ACCEPTS,   /* the kernel treats what the listener accepts */
-    NS_CURE_NO_RULE,
+    NS_CURE_NO_RULE,   /* undo: nothing is to be restored */
+    NS_CURE_MPTCP,     /* it can have no mark */
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
     NS_CURE_DENIED,
@@ -130,16 +99,10 @@ struct ns_cure {
     /* state of the scan */
     struct ns_owners owners;
     struct ns_cure_socket *sockets; /* of the last list: a hash table by cookie */
-    size_t room, n_sockets;
+    size_t room;
     struct ns_cure_process *processes;
-    struct ns_cure_record *records; /* with --undo */
-    size_t n_records;
-    size_t n_added;       /* records added since the file was last written */
-    int directory;        /* of the state file, locked; or -errno */
-    int error;            /* the last one that prevented a change */
-    int unkept;           /* -errno: a change is not in the state file */
-    bool has_old_records; /* they could not be removed from the state file */
-    uint64_t opened;      /* connections before the last list */
+    int error;       /* the last one that prevented a change */
+    uint64_t opened; /* connections before the last list */
     struct ns_cure_row *rows;
     size_t n_rows;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
- * once. */
+ * once. What was changed is seen in the socket itself: see code.h. */
 #include "cure/code.h"
 #include "cure/cure.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 1024, TRIES = 3, RECORDS_SPARE = 4096 };
+enum { ROOM_FIRST = 1024, TRIES = 3 };
 
 /* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
 enum { DELACK_DEFAULT_US = 200000 };
@@ -131,7 +131,6 @@ static int list_sockets(struct ns_cure *cure)
     free(cure->sockets);
     cure->sockets = listing.sockets;
     cure->room = listing.room;
-    cure->n_sockets = listing.n;
     return 0;
 }
 
@@ -181,76 +180,20 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
                            : ns_match_socket(process->rules, &facts);
 }
 
-/* The record of a socket, or of the listener from which it has inherited the options: these show
- * it, since a connection that inherited has both of them. Before they are known, now is NULL. */
-static struct ns_cure_record *record_of(const struct ns_cure *cure,
-                                        const struct ns_cure_socket *socket,
-                                        const struct ns_cure_values *now)
-{
-    const unsigned port = ntohs(socket->key.id.idiag_sport);
-    const struct ns_cure_record key = {.cookie = socket->cookie,
-                                       .listener_port = socket->listens ? port : 0};
-    struct ns_cure_record *record =
-        bsearch(&key, cure->records, cure->n_records, sizeof key, ns_cure_compare);
-    if (record || socket->listens)
-        return record;
-    for (size_t i = 0; i < cure->n_records && cure->records[i].listener_port; i++) {
-        record = &cure->records[i];
-        if (record->listener_port == port && record->netns == socket->netns->inode &&
-            record->after.delack > 0 && (!now || record->after.delack == now->delack))
-            return record;
-    }
-    return NULL;
-}
-
-/* What a socket is to have again. */
-static struct ns_cure_values restored(const struct ns_cure_record *record,
-                                      const struct ns_cure_values *now)
-{
-    const struct ns_cure_values *before = &record->before, *after = &record->after;
-    return (struct ns_cure_values){after->nodelay == now->nodelay ? before->nodelay : -1,
-                                   after->delack == now->delack ? before->delack : -1, -1};
-}
-
-/* What a socket is to have by its rule. */
-static struct ns_cure_values wanted(const struct ns_cure *cure, const struct ns_rule *rule,
-                                    const struct ns_cure_values *now)
-{
-    struct ns_cure_values then = {-1, -1, -1};
-    if (ns_send_modes[rule->send].nodelay && now->nodelay == 0)
-        then.nodelay = 1;
-    if (rule->ack == NS_ACK_BEFORE_WAIT && cure->least_delack > 0 &&
-        now->delack > cure->least_delack)
-        then.delack = cure->least_delack;
-    return then;
-}
-
-/* Note a change in the state file, before it is made. */
-static void note(struct ns_cure *cure, const struct ns_cure_socket *socket,
-                 const struct ns_cure_values *now, const struct ns_cure_values *then)
-{
-    struct ns_cure_record record = {
-        .cookie = socket->cookie,
-        .netns = (unsigned long)socket->netns->inode,
-        .listener_port = socket->listens ? ntohs(socket->key.id.idiag_sport) : 0,
-        .before = {then->nodelay < 0 ? -1 : now->nodelay, then->delack < 0 ? -1 : now->delack, -1},
-        .after = *then};
-    int error = cure->directory < 0 ? cure->directory : ns_cure_state_add(cure->directory, &record);
-    cure->n_added++;
-    if (error)
-        cure->unkept = error;
-}
-
-/* What a connection of a group that is cured is to have. options: those of its rule, or 0. */
-static struct ns_cure_values of_group(const struct ns_cure *cure, unsigned options,
-                                      const struct ns_cure_values *now)
+/* What a socket is to have. options: those of its rule, or 0. Outside a group, the program's own
+ * TCP_NODELAY needs no mark. */
+static struct ns_cure_values wanted(const struct ns_cure *cure, bool listens, bool in_group,
+                                    unsigned options, const struct ns_cure_values *now)
 {
     const bool is_cured = now->nodelay == 1 && now->mark != NS_MARK_NONE;
-    const int own = is_cured ? now->mark - NS_MARK_OWN_0 : now->nodelay;
-    const bool sets = options & NS_CODE_NODELAY, limits = options & NS_CODE_DELACK;
-    const bool is_limited = now->delack == cure->least_delack;
-    struct ns_cure_values then = {sets ? 1 : own, -1, sets ? NS_MARK_OWN_0 + own : NS_MARK_NONE};
-    if (limits != is_limited || now->delack < 0) /* it is not known before Linux 6.17 */
+    const int own = !is_cured ? now->nodelay : !listens && now->mark == NS_MARK_OWN_1;
+    const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0);
+    const bool limits = options & NS_CODE_DELACK;
+    struct ns_cure_values then = {sets ? 1 : own, -1, is_cured ? NS_MARK_NONE : now->mark};
+    if (sets) /* connections inherit a listener's mark, and may have set TCP_NODELAY themselves */
+        then.mark = listens || own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
+    /* The limit is not known before Linux 6.17. */
+    if (now->delack < 0 ? in_group : limits != (now->delack == cure->least_delack))
         then.delack = limits ? ns_group_least_delack() : DELACK_DEFAULT_US;
     then.nodelay = then.nodelay == now->nodelay ? -1 : then.nodelay;
     then.mark = then.mark == now->mark ? -1 : then.mark;
@@ -268,45 +211,35 @@ static void count(const struct ns_cure *cure, const struct ns_cure_socket *socke
     *(limits ? &row->delack : &row->delack_restored) += then->delack >= 0;
 }
 
-/* Change the options of a borrowed socket, and count it. by_kernel: its group may be cured. Returns
- * an enum ns_cure_result. */
+/* Change the options of a borrowed socket, and count it. Returns an enum ns_cure_result. */
 static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
-                  const struct ns_rule *rule, bool by_kernel, struct ns_cure_row *row)
+                  const struct ns_rule *rule, struct ns_cure_row *row)
 {
     const unsigned options = rule ? ns_code_options_of(rule) : 0;
     const struct ns_cure_values now = ns_cure_get(fd);
-    struct ns_cure_record *record = cure->undo ? record_of(cure, socket, &now) : NULL;
-    struct ns_cure_values then;
-    /* MPTCP has no mark. A dry run asks before there are programs. */
-    const bool in_group = by_kernel && now.mark >= 0 && !record &&
-                          ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
-    if (in_group && socket->listens && cure->sets_nodelay)
-        return cure->undo ? NS_CURE_NO_RULE : NS_CURE_ACCEPTS;
-    if (record)
-        then = restored(record, &now);
-    else if (in_group && !socket->listens)
-        then = of_group(cure, options, &now);
-    else if (rule)
-        then = wanted(cure, rule, &now);
-    else
+    if (now.mark < 0)
+        return rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
+    /* A dry run asks before there are programs. */
+    const bool in_group =
+        cure->by_kernel && ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
+    if (in_group && socket->listens && cure->sets_nodelay && !cure->undo)
+        return NS_CURE_ACCEPTS;
+    if (!rule && !in_group && !cure->undo)
         return NS_CURE_NO_RULE;
-    const bool is_changed = then.nodelay >= 0 || then.delack >= 0;
-    if (is_changed && then.mark < 0 && !in_group && !cure->undo && !cure->dry_run)
-        note(cure, socket, &now, &then);
+    const struct ns_cure_values then =
+        wanted(cure, socket->listens, in_group && !socket->listens, options, &now);
     int error = cure->dry_run ? 0 : ns_cure_set(fd, &then);
     if (error) {
         cure->error = error;
         return NS_CURE_FAILED;
     }
-    if (record && record->cookie == socket->cookie)
-        record->is_done = true;
-    if (!is_changed && cure->undo && !record)
+    if (then.nodelay >= 0 || then.delack >= 0) {
+        count(cure, socket, &then, row);
+        return NS_CURE_CHANGED;
+    }
+    if (cure->undo)
         return NS_CURE_NO_RULE;
-    if (!is_changed)
-        return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF
-                                                                  : NS_CURE_UNCHANGED;
-    count(cure, socket, &then, row);
-    return NS_CURE_CHANGED;
+    return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF : NS_CURE_UNCHANGED;
 }
 
 /* Treat one socket. Returns an enum ns_cure_result, or -EAGAIN: try again after the next list. */
@@ -317,11 +250,10 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     int fd, result;
     if (process->is_stuck)
         return NS_CURE_STUCK;
-    if (process->has_library && !cure->undo)
-        return NS_CURE_HAS_LIBRARY;
-    /* A rule of an earlier policy may have cured it. */
-    const bool by_kernel = cure->by_kernel && !process->has_library;
-    if (!rule && !by_kernel && !(cure->undo && record_of(cure, socket, NULL)))
+    if (process->has_library)
+        return cure->undo ? NS_CURE_NO_RULE : NS_CURE_HAS_LIBRARY;
+    /* In a group, a rule of an earlier policy may have cured it. */
+    if (!rule && !cure->by_kernel && !cure->undo)
         return NS_CURE_NO_RULE;
     fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
@@ -332,7 +264,7 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
         cure->error = fd;
         return NS_CURE_FAILED;
     }
-    result = change(cure, socket, fd, rule, by_kernel, row);
+    result = change(cure, socket, fd, rule, row);
     close(fd);
     return result;
 }
@@ -372,41 +304,10 @@ bool ns_cure_has_unowned(const struct ns_cure *cure)
     return cure->owners.denied > 0 && (!cure->port || has_new(cure));
 }
 
-/* May the socket of a record still exist? A namespace without processes has none. */
-static bool may_exist(struct ns_cure *cure, const struct ns_cure_record *record)
-{
-    if (record->is_done)
-        return false;
-    if (cure->room && slot_of(cure->sockets, cure->room, record->cookie)->cookie)
-        return true;
-    for (size_t i = 0; i < cure->owners.n_namespaces; i++)
-        if (cure->owners.namespaces[i]->inode == record->netns)
-            return cure->owners.namespaces[i]->list_fd < 0;
-    return !cure->owners.all;
-}
-
-/* Remove the records of sockets that are gone. */
-static int clean_state(struct ns_cure *cure)
-{
-    size_t kept = 0;
-    int error = 0;
-    if (!cure->undo) {
-        free(cure->records);
-        error = ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
-    }
-    for (size_t i = 0; i < cure->n_records && !error; i++)
-        if (may_exist(cure, &cure->records[i]))
-            cure->records[kept++] = cure->records[i];
-    cure->n_records = kept;
-    cure->n_added = 0;
-    return error ? error : ns_cure_state_write(cure->directory, cure->records, kept);
-}
-
 int ns_cure_begin(struct ns_cure *cure)
 {
     int error = 0;
     ns_netns_raise_limit();
-    cure->n_added = SIZE_MAX / 2; /* an earlier run may have left records of closed sockets */
     cure->owners.all = cure->all || cure->port;
     cure->owners.children = cure->pid != 0;
     cure->process = cure->pid ? ns_cure_open_process(cure->pid) : -1;
@@ -419,31 +320,16 @@ int ns_cure_begin(struct ns_cure *cure)
     return error;
 }
 
-static int scan(struct ns_cure *cure)
-{
-    int error = list_sockets(cure);
-    if (!error && has_new(cure))
-        error = find_owners(cure);
-    if (!error)
-        treat_all(cure);
-    return error;
-}
-
 int ns_cure_scan(struct ns_cure *cure)
 {
-    const bool writes = !cure->dry_run;
     int error = 0;
-    cure->directory = writes || cure->undo ? ns_cure_state_lock() : -ENOENT;
-    if (cure->undo)
-        error = cure->directory < 0
-                    ? cure->directory
-                    : ns_cure_state_read(cure->directory, &cure->records, &cure->n_records);
-    for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++)
-        error = scan(cure);
-    if (!error && writes && cure->directory >= 0 &&
-        (cure->undo || cure->n_added > RECORDS_SPARE + 2 * cure->n_sockets))
-        cure->has_old_records = clean_state(cure) != 0;
-    ns_cure_state_unlock(cure->directory);
+    for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++) {
+        error = list_sockets(cure);
+        if (!error && has_new(cure))
+            error = find_owners(cure);
+        if (!error)
+            treat_all(cure);
+    }
     return error;
 }
 
@@ -472,6 +358,5 @@ void ns_cure_end(struct ns_cure *cure)
     ns_groups_release(&cure->groups);
     ns_owners_release(&cure->owners);
     free(cure->sockets);
-    free(cure->records);
     free(cure->rows);
 }

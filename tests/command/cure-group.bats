@@ -9,7 +9,6 @@ setup() {
     ns_setup
     has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
     ns_python
-    export RUNTIME_DIRECTORY=$T/state
     local root
     root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here 'no cgroup2 file system is mounted'
     group=$root/nagleshim-$$-$BATS_TEST_NUMBER

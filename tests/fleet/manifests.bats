@@ -25,7 +25,7 @@ load ../helpers/command
         IFS=', ' read -ra words <<<"${line//\"/}"
         words=("${words[@]/#\/policy/$T}")
         echo "${words[@]}"
-        RUNTIME_DIRECTORY=$T timeout 1 "$NS" "${words[@]:1}" || status=$?
+        timeout 1 "$NS" "${words[@]:1}" || status=$?
         # --follow runs until it is ended.
         [[ $status -eq 0 || ($status -eq 124 && " ${words[*]} " == *' --follow '*) ]]
         status=0

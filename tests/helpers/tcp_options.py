@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Has TCP sockets of all kinds, and prints their options whenever it reads a line. A line "SOCKET N" first sets TCP_NODELAY
-of SOCKET to N; "connect" opens another connection; "close" closes "client" and prints how long its peer waited for the end.
+of SOCKET to N, and "SOCKET N OPTION" that option; "connect" opens another connection; "close" closes "client" and prints how long its peer waited for the end.
 """
 import socket
 import sys
@@ -46,4 +46,5 @@ while True:
         kinds["server"].recv(1)
         print("closed after", round((time.monotonic() - begin) * 1e3, 3), "ms")
     elif words:
-        kinds[words[0]].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(words[1]))
+        option = int(words[2]) if words[2:] else socket.TCP_NODELAY
+        kinds[words[0]].setsockopt(socket.IPPROTO_TCP, option, int(words[1]))

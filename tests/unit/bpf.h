@@ -51,6 +51,7 @@ static uint64_t bpf_compute(int op, uint64_t a, uint64_t b)
 {
     return op == BPF_MOV   ? b
            : op == BPF_ADD ? a + b
+           : op == BPF_SUB ? a - b
            : op == BPF_AND ? (a & b)
            : op == BPF_OR  ? (a | b)
            : op == BPF_END ? __builtin_bswap32((uint32_t)a)

@@ -196,7 +196,8 @@ CHECK(test_calls_of_other_sizes)
 {
     const int library[2] = {0, NS_KERNEL_MAGIC}, wide[3] = {0, 2, 3}, limit = 3000;
     struct bpf_run run = OPENED(0, EVERY), cured = run;
-    OK(call_with(&run, TCP_NODELAY, library, sizeof library) == sizeof library && run.mark == 1,
+    OK(call_with(&run, TCP_NODELAY, library, sizeof library) == sizeof library &&
+           run.mark == NS_MARK_OWN_0,
        "the library's calls are carried out");
     OK(call_with(&run, TCP_NODELAY, wide, sizeof wide) == -1, "a longer 0 of the program is not");
     OK(call_with(&run, TCP_NODELAY, wide, 8) == -1, "nor one of eight bytes");

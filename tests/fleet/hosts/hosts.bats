@@ -150,14 +150,12 @@ nagleshim cure --unit listens
 nagleshim cure --unit no-such; echo "no such $?"
 nagleshim cure --undo
 sed 's#/usr/local/bin#/usr/bin#' /usr/share/nagleshim/systemd/nagleshim-cure.service >/etc/systemd/system/nagleshim-cure.service
-systemctl start nagleshim-cure && wc -l </run/nagleshim/cured
-systemctl stop nagleshim-cure && find /run/nagleshim
+systemctl start nagleshim-cure && systemctl stop nagleshim-cure
 journalctl -qo cat -u nagleshim-cure
 END
     [[ $(grep -c 'perl.*1 listener: TCP_NODELAY set on 1' <<<"$output") -eq 3 ]]
     grep -qx 'no such 2' <<<"$output"
     [[ $(grep -c 'perl.*1 listener: TCP_NODELAY restored on 1' <<<"$output") -eq 3 ]]
-    grep -qx 2 <<<"$output"
 }
 
 @test "the kernel cures the new connections of a unit, until the undo" {

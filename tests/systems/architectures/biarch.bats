@@ -116,7 +116,6 @@ both_log() {
     ns_join client
     ns_join server
     ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
-    export RUNTIME_DIRECTORY=$T/state
     ns_start client "$CLIENT" --stats 127.0.0.1 "$port" 150
     sleep 0.3
     run --separate-stderr "$NS" cure --pid "${NS_PID[client]}"
