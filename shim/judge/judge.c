@@ -279,27 +279,19 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
         judge->lone_low = last->at;
         judge->lone_high = look->at;
     }
-    if (came)
-        judge->is_gap = false;
     if (came && judge->lone_low > 0) {
         uint64_t high = look->at - judge->lone_low;
         uint64_t low = last->at > judge->lone_high ? last->at - judge->lone_high : 0;
         uint64_t trip = (uint64_t)verdict->rtt_us * US;
         /* On its way, or at a busy end, it may be late. */
-        judge->is_gap = high >= trip && low <= trip + trip / 2 + 2 * judge->tick_ns;
+        bool is_gap = high >= trip && low <= trip + trip / 2 + 2 * judge->tick_ns;
         verdict->lone_acks++;
-        verdict->gaps += judge->is_gap;
-        verdict->gaps_ns += judge->is_gap ? look->at - judge->came_at : 0;
+        verdict->gaps += is_gap;
+        verdict->gaps_ns += is_gap ? look->at - judge->came_at : 0;
     }
     if (came) {
         judge->lone_low = 0;
         judge->came_at = last->at;
-    }
-    if (sent && judge->is_gap) {
-        int64_t lag_ms = (int64_t)look->since_received_ms - look->since_sent_ms;
-        verdict->answers++;
-        verdict->prompt += lag_ms >= 0 && lag_ms * MS <= (int64_t)judge->tick_ns;
-        judge->is_gap = false;
     }
 }
 

@@ -31,7 +31,7 @@ struct ns_judge {
     uint32_t seen; /* samples with the hold */
     uint32_t first_segments;
     uint8_t state, stuck;
-    bool spoke, answered_early, is_gap; /* is_gap: the last data fits the delayed ACK */
+    bool spoke, answered_early;
 };
 
 /* tick_ns: clock_getres(CLOCK_MONOTONIC_COARSE), the kernel's tick. */

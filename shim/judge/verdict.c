@@ -11,10 +11,6 @@ enum { US = 1000, MS = 1000000 };
  * the possible ones, all of them may be chance; and with more early answers than this part of them,
  * too. */
 enum { CHANCE = 8 };
-/* By chance an answer may leave when the held bytes come: most of at least so many must. */
-enum { ANSWERS_LEAST = 6 };
-/* On a way with a shorter round trip no answer is slow: the peer was slow, or worked meanwhile. */
-enum { SLOW_WAY_US = 1000 };
 /* Arrivals within the tick; fewer say nothing. Measured at 250 ticks a second, their concentration
  * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
  * arrival, softirqs and the program take no longer than this. */
@@ -88,7 +84,6 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->slack_ns = hold->slack;
     verdict->answered_ns += since;
     if (!hold->certain) {
-        verdict->slow++;
         verdict->maybe++;
         return;
     }
@@ -311,26 +306,6 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
         return significant ? NS_EFFECT_FASTER : NS_EFFECT_CHANCE;
     return significant && is_gain(trial->done_ms, trial->left_ms) ? NS_EFFECT_SLOWER
                                                                   : NS_EFFECT_NO_GAIN;
-}
-
-void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other)
-{
-    /* Stalls that were doubted although their answers were prompt follow another clock. */
-    if (verdict->rtt_us < SLOW_WAY_US || verdict->grade == NS_GRADE_PROVEN || verdict->early > 0 ||
-        verdict->maybe == 0 || verdict->slow * 4 < verdict->maybe ||
-        other->answers < ANSWERS_LEAST || other->answers * 2 < verdict->maybe ||
-        other->prompt * 4 < other->answers * 3)
-        return;
-    verdict->stalls += verdict->maybe;
-    verdict->maybe = 0;
-    verdict->certain_ns = verdict->most_ns;
-    verdict->prompt_ns = verdict->answered_ns;
-    verdict->proof.certain = true;
-    verdict->shortest_ns = verdict->longest_ns = 0;
-    if (verdict->certain_ns / verdict->stalls >
-        ns_verdict_trip(verdict) + (uint64_t)LATE_ACK_LEAST_MS * MS)
-        verdict->late_acks = verdict->stalls;
-    ns_verdict_grade(verdict);
 }
 
 bool ns_verdict_may_explain(const struct ns_verdict *holder, const struct ns_verdict *reader)

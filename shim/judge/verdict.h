@@ -64,7 +64,6 @@ struct ns_verdict {
     uint64_t requests;      /* answers after a write; from outside a lower bound */
     uint64_t stalls;        /* certain holds */
     uint64_t late_acks;     /* stalls longer than a round trip: the peer's ACK was late */
-    uint64_t slow;          /* holds whose answer came too late to be certain */
     uint64_t maybe;         /* holds whose answer came later than the release explains */
     uint64_t early;         /* those of them during which answers to earlier bytes came */
     uint64_t late;          /* holds for which nobody waited */
@@ -85,8 +84,6 @@ struct ns_verdict {
     uint64_t lone_acks;     /* from outside: data before which a delayed ACK of this end left */
     uint64_t gaps;          /* those that came about one round trip after it */
     uint64_t gaps_ns;       /* how long after earlier data */
-    uint64_t answers;       /* answers of this end to such data */
-    uint64_t prompt;        /* those that left in the same tick, or the next */
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
     uint64_t segments; /* sent meanwhile */
     uint64_t calls;    /* writes and reads of the program; from outside 0 */
@@ -131,10 +128,6 @@ bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
 
 /* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
 void ns_verdict_clear_receiving(struct ns_verdict *verdict);
-
-/* The other end was watched as well: if it has answered at once when the held bytes came, the
- * stalls of this end whose answers were slow on their way are certain. */
-void ns_verdict_confirm(struct ns_verdict *verdict, const struct ns_verdict *other);
 
 /* Both ends were watched. If this one held bytes about as often as data reached the other behind a
  * delayed ACK of that end, and for as long, then a program that only reads waits for the hold. One

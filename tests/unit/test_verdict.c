@@ -409,35 +409,6 @@ CHECK(check_gaps)
 }
 
 /* Ten stalls with slow answers, and an end that was watched as well. */
-CHECK(check_confirm)
-{
-    static const struct {
-        uint64_t stalls, slow, answers, prompt;
-        uint32_t rtt_us;
-        bool certain;
-        const char *what;
-    } rows[] = {
-        {0, 9, 10, 9, 1000, true, "answers that leave when the held bytes come prove the stalls"},
-        {0, 9, 10, 7, 1000, false, "answers that follow the first bytes prove nothing"},
-        {0, 9, 4, 4, 1000, false, "nor do few answers"},
-        {0, 9, 10, 9, 4, false, "within one machine nothing is slow on its way"},
-        {0, 2, 10, 10, 1000, false, "stalls are doubted for another reason than slow answers"},
-        {40, 9, 10, 9, 1000, false, "beside proven stalls the slow answers have another cause"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct ns_verdict other = {.answers = rows[i].answers, .prompt = rows[i].prompt},
-                          verdict = {.rtt_us = rows[i].rtt_us,
-                                     .maybe = 10,
-                                     .slow = rows[i].slow,
-                                     .stalls = rows[i].stalls,
-                                     .most_ns = 600ull * MS};
-        ns_verdict_grade(&verdict);
-        ns_verdict_confirm(&verdict, &other);
-        OK((verdict.maybe == 0 && verdict.grade == NS_GRADE_PROVEN) == rows[i].certain, "%s",
-           rows[i].what);
-    }
-}
-
 CHECK(check_best_proof)
 {
     struct ns_verdict verdict = {0};

@@ -225,10 +225,8 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_row *other = other_end(diagnosis, row);
-        if (other) {
-            ns_verdict_confirm(&row->verdict, &other->verdict);
+        if (other)
             ns_verdict_meet(&row->verdict, &other->verdict);
-        }
     }
 }
 
