@@ -31,24 +31,6 @@ static int columns(void)
     return width > WIDTH_LEAST ? width : WIDTH_LEAST;
 }
 
-/* What is watched: a command line, "process 17" or "every process". Allocated. */
-static char *describe(const struct ns_diagnose_options *options)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return NULL;
-    if (options->all)
-        fputs("every process", stream);
-    else if (options->pid)
-        fprintf(stream, "process %d", options->pid);
-    for (char **word = options->program; word && *word; word++)
-        fprintf(stream, "%s%s", word == options->program ? "" : " ", *word);
-    fclose(stream);
-    return ns_sanitize(text);
-}
-
 /* The exit status for the diagnosis alone. */
 static int status_of(const struct ns_diagnose_options *options,
                      const struct ns_diagnosis *diagnosis)
@@ -116,7 +98,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         .diagnosis = diagnosis,
         .command = program_invocation_name,
         .program = options->program,
-        .subject = describe(options),
+        .pid = options->pid,
         .policy = ns_diagnosis_policy(diagnosis, false),
     };
     bool written = write_policy(&options->policy, &report);

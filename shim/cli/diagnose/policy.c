@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. `nagleshim check` must accept the policy without a warning, and it must match no
- * sockets that did not stall: each rule names a process, a role and a port. */
+/* See report.h. Owns the cures: their sentences and commands, and the policy. `nagleshim check`
+ * must accept the policy without a warning, and it must match no sockets that did not stall: each
+ * rule names a process, a role and a port. */
 #include "cli/diagnose/report.h"
 
 #include "base/path.h"
@@ -10,6 +11,7 @@
 
 #include <cJSON.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,6 +227,34 @@ static void print_elsewhere(FILE *stream, const struct ns_row *row)
             is_here ? "" : ns_words_address(&host));
 }
 
+const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
+{
+    static char text[NS_WORDS_MOST];
+    const struct ns_cure *cure = &row->cures[number];
+    const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
+    const struct ns_row *other = row->cures[!number].at;
+    bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
+    snprintf(text, sizeof text, "%s", at ? "in " : "at the other end");
+    if (at)
+        ns_words_add(text, "%s", is_named_alike ? ns_words_process(at) : at->name);
+    ns_words_add(text, ": %s; ", cure->does);
+    if (at && at->has_shim) {
+        ns_words_add(text,
+                     "the library is loaded there already; 'nagleshim doctor --pid %d' shows "
+                     "what it does",
+                     at->pid);
+        return text;
+    }
+    ns_words_add(text, "a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->from_ms,
+                 cure->measured            ? ""
+                 : row->conclusion.certain ? "about "
+                                           : "at best ",
+                 fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
+    if (at && at->curable.reason[0])
+        ns_words_add(text, "; but no preload reaches it: it %s", at->curable.reason);
+    return text;
+}
+
 /* How to apply a cure of a row at its end; nothing if no preload reaches that. */
 static void print_cure(FILE *stream, const struct ns_report *report, const struct ns_row *row,
                        unsigned number)
@@ -347,6 +377,18 @@ static void print_now(FILE *stream, const struct ns_report *report, const struct
     fprintf(stream, "%d", row->process->pid);
 }
 
+static void print_subject(FILE *stream, const struct ns_report *report, const struct ns_row *row,
+                          unsigned number)
+{
+    (void)row, (void)number;
+    for (char *const *word = report->program; word && *word; word++)
+        fprintf(stream, "%s%s", word == report->program ? "" : " ", *word);
+    if (report->pid)
+        fprintf(stream, "process %d", report->pid);
+    else if (!report->program)
+        fputs("every process", stream);
+}
+
 /* What print writes, allocated; NULL if that is nothing. */
 static char *text_of(void (*print)(FILE *stream, const struct ns_report *report,
                                    const struct ns_row *row, unsigned number),
@@ -373,6 +415,7 @@ char *ns_report_command(const struct ns_report *report, const struct ns_row *row
 void ns_report_advise(struct ns_report *report)
 {
     const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows : NULL;
+    report->subject = text_of(print_subject, report, first, 0);
     report->next = text_of(print_next, report, first, 0);
     report->now = text_of(print_now, report, first, 0);
 }

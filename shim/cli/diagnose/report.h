@@ -13,7 +13,8 @@ struct ns_report {
     const struct ns_diagnosis *diagnosis;
     const char *command;     /* this command, as it was typed */
     char *const *program;    /* the program that was started, or NULL */
-    char *subject;           /* a command line, "process 17", or "every process" */
+    pid_t pid;               /* the process that was watched; 0: not only one */
+    char *subject;           /* a command line, "process 17", or "every process"; allocated */
     char *policy;            /* on one line; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
     char *next;              /* what to do next, allocated; NULL: nothing */
@@ -36,10 +37,13 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
+/* A cure: what it does, what it gains, and whether it is possible; valid until the next call. */
+const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
+
 /* The command that applies a cure of a row, allocated; NULL: none is known. */
 char *ns_report_command(const struct ns_report *report, const struct ns_row *row, unsigned number);
 
-/* Set next, which is a command if there is one, and now. */
+/* Set subject, next, which is a command if there is one, and now. */
 void ns_report_advise(struct ns_report *report);
 
 #endif

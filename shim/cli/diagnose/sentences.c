@@ -104,17 +104,16 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
     static char text[NS_WORDS_MOST];
     uint64_t times = row->verdict.delays[delay], ns = row->verdict.delays_ns[delay];
     bool is_server = row->role == NS_ROLE_SERVER, asks = !is_server && row->verdict.requests > 0;
-    text[0] = '\0';
-    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE && asks) {
-        ns_words_add(text, "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why",
-                     times, ns_plural(times), mean_ms(ns, times));
-    } else {
-        ns_words_add(text, "%s, ",
-                     delay != NS_DELAY_PEER || asks ? delays[delay].meaning
-                     : is_server                    ? "the peer sent its next request late"
-                                                    : "the peer sent its next data late");
+    const char *meaning = delay != NS_DELAY_PEER || asks ? delays[delay].meaning
+                          : is_server                    ? "the peer sent its next request late"
+                                                         : "the peer sent its next data late";
+    snprintf(text, sizeof text, "%s, ", meaning);
+    if (delay == NS_DELAY_PEER && row->source == NS_SOURCE_OUTSIDE && asks)
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " answer%s came after %.1f ms, and this view cannot show why", times,
+                 ns_plural(times), mean_ms(ns, times));
+    else
         add_times(text, times, ns);
-    }
     if (delay == NS_DELAY_PEER && add_queued(text, row->process, ns))
         return text;
     if (delay == NS_DELAY_PEER && is_server)
@@ -192,39 +191,11 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
     return text;
 }
 
-const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
-{
-    static char text[NS_WORDS_MOST];
-    const struct ns_cure *cure = &row->cures[number];
-    const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
-    const struct ns_row *other = row->cures[!number].at;
-    bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
-    snprintf(text, sizeof text, "%s", at ? "in " : "at the other end");
-    if (at)
-        ns_words_add(text, "%s", is_named_alike ? ns_words_process(at) : at->name);
-    ns_words_add(text, ": %s; ", cure->does);
-    if (at && at->has_shim) {
-        ns_words_add(text,
-                     "the library is loaded there already; 'nagleshim doctor --pid %d' shows "
-                     "what it does",
-                     at->pid);
-        return text;
-    }
-    ns_words_add(text, "a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->from_ms,
-                 cure->measured            ? ""
-                 : row->conclusion.certain ? "about "
-                                           : "at best ",
-                 fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
-    if (at && at->curable.reason[0])
-        ns_words_add(text, "; but no preload reaches it: it %s", at->curable.reason);
-    return text;
-}
-
 const char *ns_words_bound(const struct ns_row *row)
 {
-    if (row->conclusion.certain)
-        return row->misses ? "at least " : "";
-    return row->misses ? "perhaps " : "at most ";
+    return row->conclusion.certain ? (row->misses ? "at least " : "")
+           : row->misses           ? "perhaps "
+                                   : "at most ";
 }
 
 const char *ns_diagnosis_mixed(const struct ns_row *row)
@@ -339,6 +310,9 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     static char text[NS_WORDS_MOST];
     const struct ns_verdict *verdict = &row->verdict;
     const struct ns_row *other = row->other;
+    /* From inside, samples are only taken when bytes are unsent. */
+    bool inside = row->source == NS_SOURCE_INSIDE;
+    uint64_t n = inside ? verdict->requests : verdict->looks;
     text[0] = '\0';
     if (row->is_held) {
         ns_words_add(text, "%s, the peer, held its bytes until this end's %sACK came: see its row",
@@ -365,12 +339,8 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
         ns_words_add(text, ", but no answer depended on them");
         break;
     case NS_GRADE_NONE:
-        /* From inside, samples are only taken when bytes are unsent. */
-        ns_words_add(
-            text, "in %" PRIu64 " %s%s Nagle's algorithm held no byte",
-            row->source == NS_SOURCE_INSIDE ? verdict->requests : verdict->looks,
-            row->source == NS_SOURCE_INSIDE ? "request" : "sample",
-            ns_plural(row->source == NS_SOURCE_INSIDE ? verdict->requests : verdict->looks));
+        ns_words_add(text, "in %" PRIu64 " %s%s Nagle's algorithm held no byte", n,
+                     inside ? "request" : "sample", ns_plural(n));
         break;
     case NS_GRADE_CANNOT_TELL:
         return ns_diagnosis_doubt(row);

@@ -29,9 +29,6 @@ const char *ns_diagnosis_cost(const struct ns_row *row);
 /* What the experiment in a process has shown. */
 const char *ns_diagnosis_experiment(const struct ns_row_process *process);
 
-/* A cure: what it does, what it gains, and whether it is possible. */
-const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
-
 /* Before a loss: "", "at least ", "at most " ... */
 const char *ns_words_bound(const struct ns_row *row);
 
