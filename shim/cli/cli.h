@@ -39,6 +39,10 @@ extern const char *ns_cli_verb;
  * also becomes one of the object's "messages". Sanitizes the text. */
 __attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
 
+/* The same, as the result of a function that fails: false, or an exit status. */
+#define NS_REFUSE(...) (ns_say(__VA_ARGS__), false)
+#define NS_FAIL(...) (ns_say(__VA_ARGS__), NS_EXIT_ERROR)
+
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(pid_t pid, int error);
 

@@ -108,10 +108,8 @@ static int run_once(struct comparison *comparison, unsigned number)
     struct ns_diagnosis diagnosis = {0};
     struct ns_child child;
     int error = ns_child_fork(&child, &wanted);
-    if (error) {
-        ns_say("cannot start a process: %s", strerror(-error));
-        return NS_EXIT_ERROR;
-    }
+    if (error)
+        return NS_FAIL("cannot start a process: %s", strerror(-error));
     int status = ns_diagnose_watch(&options, &child, &diagnosis);
     comparison->interrupted = diagnosis.interrupted;
     if (status == 0 && !diagnosis.interrupted && child.status != 0) {

@@ -71,17 +71,12 @@ static int ask(unsigned short port)
     struct sockaddr_in address;
     double ms[REQUESTS];
     int fd = local_socket(port, &address);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        ns_say("cannot connect to port %u: %s", port, strerror(errno));
-        return NS_EXIT_ERROR;
-    }
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        return NS_FAIL("cannot connect to port %u: %s", port, strerror(errno));
     for (unsigned i = 0; i < REQUESTS; i++) {
         uint64_t begin = ns_clock_now(CLOCK_MONOTONIC);
-        if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY ||
-            !receive(fd, ANSWER)) {
-            ns_say("the server has closed the connection");
-            return NS_EXIT_ERROR;
-        }
+        if (write(fd, head, HEAD) != HEAD || write(fd, body, BODY) != BODY || !receive(fd, ANSWER))
+            return NS_FAIL("the server has closed the connection");
         ms[i] = (double)(ns_clock_now(CLOCK_MONOTONIC) - begin) / 1e6;
     }
     close(fd);
@@ -137,10 +132,8 @@ int ns_demo_main(int argc, char **argv)
     if (port > 0)
         return ask((unsigned short)port);
     int at = start_server(&server);
-    if (at < 0) {
-        ns_say("cannot start a server on 127.0.0.1: %s", strerror(errno));
-        return NS_EXIT_ERROR;
-    }
+    if (at < 0)
+        return NS_FAIL("cannot start a server on 127.0.0.1: %s", strerror(errno));
     int status = show((unsigned short)at);
     kill(server, SIGTERM);
     waitpid(server, NULL, 0);

@@ -25,18 +25,15 @@ static int say_unknown(const char *word)
 {
     const char *meant = ns_verbs_close(word);
     if (meant)
-        ns_say("unknown command '%s'; did you mean %s?", word, meant);
-    else
-        ns_say("unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command", word);
-    return NS_EXIT_ERROR;
+        return NS_FAIL("unknown command '%s'; did you mean %s?", word, meant);
+    return NS_FAIL("unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
+                   word);
 }
 
 int ns_help_main(int argc, char **argv)
 {
-    if (argc > 2) {
-        ns_say("'%s': only one command may be named", argv[2]);
-        return NS_EXIT_ERROR;
-    }
+    if (argc > 2)
+        return NS_FAIL("'%s': only one command may be named", argv[2]);
     return ns_help_print(argc > 1 ? argv[1] : NULL) ? NS_EXIT_YES : say_unknown(argv[1]);
 }
 

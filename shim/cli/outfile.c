@@ -32,10 +32,8 @@ bool ns_outfile_claim(const char *name)
         S_ISCHR(st->st_mode))
         return true;
     for (unsigned i = 0; i < n; i++)
-        if (claimed[i].st_dev == st->st_dev && claimed[i].st_ino == st->st_ino) {
-            ns_say("'%s' is named by two options; name a file of its own for each", name);
-            return false;
-        }
+        if (claimed[i].st_dev == st->st_dev && claimed[i].st_ino == st->st_ino)
+            return NS_REFUSE("'%s' is named by two options; name a file of its own for each", name);
     n++;
     return true;
 }

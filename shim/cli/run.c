@@ -29,13 +29,13 @@ static bool is_clear(const struct run_options *options)
 {
     int send = options->send ? ns_words_find(NS_TAKES_SEND, options->send) : NS_SEND_DEFAULT;
     if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
-        ns_say("--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
-               "policy file");
-    else if (options->max_delay_us > 0 && !ns_send_corks((enum ns_send)send))
-        ns_say("--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
-    else
-        return true;
-    return false;
+        return NS_REFUSE(
+            "--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
+            "policy file");
+    if (options->max_delay_us > 0 && !ns_send_corks((enum ns_send)send))
+        return NS_REFUSE(
+            "--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
+    return true;
 }
 
 static bool take_options(int argc, char **argv, struct run_options *options)
@@ -59,8 +59,7 @@ static bool put_environment(const char *name, const char *value)
 {
     if (value && setenv(name, value, 1) == 0)
         return true;
-    ns_say("cannot set %s: %s", name, strerror(ENOMEM));
-    return false;
+    return NS_REFUSE("cannot set %s: %s", name, strerror(ENOMEM));
 }
 
 static bool put_policy_of_options(const struct run_options *options)

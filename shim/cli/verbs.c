@@ -167,11 +167,9 @@ static bool take_number(const struct ns_verb_option *row, const struct ns_target
         optarg[strspn(optarg, is_whole ? "0123456789" : "0123456789.")] == '\0')
         return true;
     if (is_pid)
-        ns_say("--%s must be a process id, not '%s'", row->name, optarg);
-    else
-        ns_say("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes], least,
-               most, optarg);
-    return false;
+        return NS_REFUSE("--%s must be a process id, not '%s'", row->name, optarg);
+    return NS_REFUSE("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes],
+                     least, most, optarg);
 }
 
 /* optarg is the value of the option that row describes. */
@@ -180,10 +178,8 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     double number;
     char known[128];
     /* LIST: an argument of a program may be empty. */
-    if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0') {
-        ns_say("--%s must be %s, not ''", row->name, row->value);
-        return false;
-    }
+    if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0')
+        return NS_REFUSE("--%s must be %s, not ''", row->name, row->value);
     switch (row->takes) {
     case NS_TAKES_NOTHING:
         *(bool *)target->into = true;
@@ -203,18 +199,16 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     case NS_TAKES_FILE:
         if (*optarg != '-' || optarg[1] == '\0')
             break;
-        ns_say("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
-               optarg, optarg);
-        return false;
+        return NS_REFUSE("--%s must be a file, not '%s'; for a file of this name write ./%s",
+                         row->name, optarg, optarg);
     case NS_TAKES_TEXT:
     case NS_TAKES_PROGRAM:
         break;
     default:
         if (ns_words_find(row->takes, optarg) >= 0)
             break;
-        ns_say("--%s must be %s, not '%s'", row->name,
-               ns_words_join(row->takes, " or ", known, sizeof known), optarg);
-        return false;
+        return NS_REFUSE("--%s must be %s, not '%s'", row->name,
+                         ns_words_join(row->takes, " or ", known, sizeof known), optarg);
     }
     *(const char **)target->into = optarg;
     return true;
@@ -242,10 +236,8 @@ bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets)
     while (pid->verb && !(strcmp(pid->verb, ns_cli_verb) == 0 && pid->takes == NS_TAKES_PID))
         pid++;
     if (pid->verb && word[strspn(word, "0123456789")] == '\0')
-        ns_say("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
-    else
-        ns_say("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
-    return false;
+        return NS_REFUSE("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
+    return NS_REFUSE("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
 }
 
 const char *ns_words_at(enum ns_takes list, unsigned position)

@@ -183,17 +183,15 @@ static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
     if (subjects == 0)
-        ns_say("name a program, --pid or --all; see 'nagleshim diagnose --help'");
-    else if (subjects > 1)
-        ns_say("a program, --pid and --all: only one of them can be watched");
-    else if (exists(options->policy.name))
-        ns_say("--policy: '%s' already exists and is not replaced; name a new file",
-               options->policy.name);
-    else if (options->experiment && (!options->program || options->outside))
-        ns_say("--experiment needs a program to start, and excludes --outside");
-    else
-        return true;
-    return false;
+        return NS_REFUSE("name a program, --pid or --all; see 'nagleshim diagnose --help'");
+    if (subjects > 1)
+        return NS_REFUSE("a program, --pid and --all: only one of them can be watched");
+    if (exists(options->policy.name))
+        return NS_REFUSE("--policy: '%s' already exists and is not replaced; name a new file",
+                         options->policy.name);
+    if (options->experiment && (!options->program || options->outside))
+        return NS_REFUSE("--experiment needs a program to start, and excludes --outside");
+    return true;
 }
 
 static bool take_options(int argc, char **argv, struct ns_diagnose_options *options)

@@ -317,10 +317,8 @@ static int show_all(void)
 {
     unsigned census[KINDS] = {0};
     ns_output_expect("processes");
-    if (ns_proc_each(visit, census) != 0) {
-        ns_say("/proc is not mounted or cannot be read");
-        return NS_EXIT_ERROR;
-    }
+    if (ns_proc_each(visit, census) != 0)
+        return NS_FAIL("/proc is not mounted or cannot be read");
     print_counts(census);
     return conclude(census);
 }
@@ -335,12 +333,9 @@ int ns_doctor_main(int argc, char **argv)
     if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
     if ((optind < argc) + (pid > 0) + all != 1)
-        ns_say("one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
-    else if (all)
+        return NS_FAIL(
+            "one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
+    if (all)
         return show_all();
-    else if (pid)
-        return show_process(pid);
-    else
-        return ns_doctor_program(argv + optind, (unsigned)(argc - optind));
-    return NS_EXIT_ERROR;
+    return pid ? show_process(pid) : ns_doctor_program(argv + optind, (unsigned)(argc - optind));
 }

@@ -49,18 +49,14 @@ static bool parse(int argc, char **argv, struct host_options *options)
     for (int i = ENABLE; optind < argc && i <= STATUS; i++)
         if (strcmp(argv[optind], words[i]) == 0)
             options->action = (enum action)i;
-    if (options->action == NOTHING) {
-        ns_say(
+    if (options->action == NOTHING)
+        return NS_REFUSE(
             "%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
             optind < argc ? "'" : "", optind < argc ? argv[optind] : "",
             optind < argc ? "': " : "");
-        return false;
-    }
     for (int i = optind + 1; i < argc; i++) {
-        if (options->units.n == 0) {
-            ns_say("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
-            return false;
-        }
+        if (options->units.n == 0)
+            return NS_REFUSE("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
         ns_list_add(&options->units, argv[i]); /* --unit one another */
     }
     for (unsigned i = 0; i < options->units.n; i++)
@@ -73,18 +69,17 @@ static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
     if (options->preload && options->units.n > 0)
-        ns_say("--unit and --preload cannot be used together");
-    else if (options->action == ENABLE && !options->preload && options->units.n == 0)
-        ns_say("enable needs --unit UNIT, for a service, or --preload, for every program");
-    else if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
-        ns_say("status takes neither --unit nor --preload nor --library");
-    else if (library && library[0] != '/')
-        ns_say("'%s': the path of the library must be absolute", library);
-    else if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
-        ns_say("'%s': the library must be called " NS_LIBRARY_NAME, library);
-    else
-        return true;
-    return false;
+        return NS_REFUSE("--unit and --preload cannot be used together");
+    if (options->action == ENABLE && !options->preload && options->units.n == 0)
+        return NS_REFUSE(
+            "enable needs --unit UNIT, for a service, or --preload, for every program");
+    if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
+        return NS_REFUSE("status takes neither --unit nor --preload nor --library");
+    if (library && library[0] != '/')
+        return NS_REFUSE("'%s': the path of the library must be absolute", library);
+    if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
+        return NS_REFUSE("'%s': the library must be called " NS_LIBRARY_NAME, library);
+    return true;
 }
 
 /* The library that enable gives, or that disable takes away alone. With --root its path may be
@@ -116,13 +111,11 @@ static int enter(const struct host_options *options, struct ns_host *host)
         return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     if (access("/etc/.", F_OK) != 0)
-        ns_say("--root '%s': not a root file system: it has no /etc", options->root);
-    else if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
-             access("/run/systemd/system", F_OK) != 0)
-        ns_say("systemd is not running here; use --preload, or --root for an image");
-    else
-        return NS_EXIT_YES;
-    return NS_EXIT_ERROR;
+        return NS_FAIL("--root '%s': not a root file system: it has no /etc", options->root);
+    if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
+        access("/run/systemd/system", F_OK) != 0)
+        return NS_FAIL("systemd is not running here; use --preload, or --root for an image");
+    return NS_EXIT_YES;
 }
 
 /* From now on ^C and the like have no effect, so that no change stays half done. */

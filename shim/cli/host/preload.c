@@ -29,15 +29,12 @@ static bool is_roots(const char *file)
     char path[PATH_MAX], *at = path;
     struct stat st;
     for (snprintf(path, sizeof path, "%s", file);; at = dirname(at)) {
-        if (stat(at, &st) != 0) {
-            ns_say("%s: %s", at, strerror(errno));
-            return false;
-        }
-        if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-            ns_say("%s (user %u, mode %04o): another user than root could replace the library", at,
-                   st.st_uid, st.st_mode & 07777);
-            return false;
-        }
+        if (stat(at, &st) != 0)
+            return NS_REFUSE("%s: %s", at, strerror(errno));
+        if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
+            return NS_REFUSE(
+                "%s (user %u, mode %04o): another user than root could replace the library", at,
+                st.st_uid, st.st_mode & 07777);
         if (strcmp(at, "/") == 0)
             return true;
     }
@@ -50,21 +47,20 @@ bool ns_host_judge_library(const struct ns_host *host)
     char path[PATH_MAX], reason[1024];
     struct stat st;
     if (strpbrk(library, NS_PRELOAD_SEPARATORS "$#%\"\\"))
-        ns_say("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
-    else if (stat(library, &st) != 0 || !realpath(library, path))
-        ns_say("%s: %s", library, strerror(errno));
-    else if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
-        ns_say("%s is not a file that every user can read (mode %04o)", path, st.st_mode & 07777);
-    else if (!is_roots(library) || !is_roots(path))
+        return NS_REFUSE("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
+    if (stat(library, &st) != 0 || !realpath(library, path))
+        return NS_REFUSE("%s: %s", library, strerror(errno));
+    if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
+        return NS_REFUSE("%s is not a file that every user can read (mode %04o)", path,
+                         st.st_mode & 07777);
+    if (!is_roots(library) || !is_roots(path))
         return false;
-    else if (!ns_trial_start(program, NULL, reason, sizeof reason))
-        ns_say("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?", program,
-               reason);
-    else if (!ns_trial_start(program, library, reason, sizeof reason))
-        ns_say("%s, started with the library, %s", program, reason);
-    else
-        return true;
-    return false;
+    if (!ns_trial_start(program, NULL, reason, sizeof reason))
+        return NS_REFUSE("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?",
+                         program, reason);
+    if (!ns_trial_start(program, library, reason, sizeof reason))
+        return NS_REFUSE("%s, started with the library, %s", program, reason);
+    return true;
 }
 
 static const struct {
@@ -102,16 +98,16 @@ static bool name_for_both(const struct ns_host *host, const char **name)
             continue;
         }
         const char *const libraries[] = {host->library, narrow};
-        for (size_t j = 0; j < 2; j++)
-            if (!is_roots(libraries[j])) {
+        for (size_t j = 0; j < 2; j++) {
+            if (!is_roots(libraries[j]))
                 return false;
-            } else if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j])) {
-                ns_say("%s is not the file that its loader finds for " NS_LIBRARY_NAME
-                       ", the name that fits 32-bit programs, too: install it in a directory that "
-                       "ldconfig lists",
-                       libraries[j]);
-                return false;
-            }
+            if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j]))
+                return NS_REFUSE(
+                    "%s is not the file that its loader finds for " NS_LIBRARY_NAME
+                    ", the name that fits 32-bit programs, too: install it in a directory that "
+                    "ldconfig lists",
+                    libraries[j]);
+        }
         *name = NS_LIBRARY_NAME;
     }
     return true;
@@ -192,12 +188,11 @@ static bool is_musl(void)
 static int try_file(const char *library, struct ns_change *change)
 {
     char reason[1024];
-    if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason)) {
-        ns_say("/bin/true, started with the library, %s; %s", reason,
-               ns_change_undo(change) ? "nothing was changed"
-                                      : NS_PRELOAD_FILE " cannot be restored: remove the library");
-        return NS_EXIT_ERROR;
-    }
+    if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason))
+        return NS_FAIL("/bin/true, started with the library, %s; %s", reason,
+                       ns_change_undo(change) ? "nothing was changed"
+                                              : NS_PRELOAD_FILE
+                           " cannot be restored: remove the library");
     ns_output_line(NS_PRELOAD_FILE " names %s: every program that starts from now on loads it",
                    library);
     ns_say("note: programs built with gcc's -fsanitize=address do not start while any library is "
@@ -230,10 +225,8 @@ int ns_host_preload_enable(const struct ns_host *host)
     int status = NS_EXIT_ERROR;
     char copy[PATH_MAX];
     const char *name = copy;
-    if (is_musl()) {
-        ns_say("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
-        return NS_EXIT_ERROR;
-    }
+    if (is_musl())
+        return NS_FAIL("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
     if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||
         (name == copy && !make_copy(host->library, copy)))
         return NS_EXIT_ERROR;

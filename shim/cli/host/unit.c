@@ -41,13 +41,12 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX])
     size_t length = has_type ? (size_t)(dot - word) : strlen(word);
     if (length == 0 || length > NAME_MAX - 16 || strchr(".-", *word) ||
         word[strspn(word, allowed)] != '\0')
-        ns_say("'%s' is not the name of a unit", word);
-    else if (strchr("@-", word[length - 1]))
-        ns_say("'%s' stands for several services: name each one, an instance as %s1 for example",
-               word, word);
-    else
-        return snprintf(path, PATH_MAX, UNITS "%.*s.service" DROPIN, (int)length, word) > 0;
-    return false;
+        return NS_REFUSE("'%s' is not the name of a unit", word);
+    if (strchr("@-", word[length - 1]))
+        return NS_REFUSE("'%s' stands for several services: name each one, an instance as %s1 for "
+                         "example",
+                         word, word);
+    return snprintf(path, PATH_MAX, UNITS "%.*s.service" DROPIN, (int)length, word) > 0;
 }
 
 /* The name of the unit that the path of a drop-in is for. */
@@ -63,8 +62,7 @@ static bool reload(const struct ns_host *host)
     if (host->is_image || access("/run/systemd/system", F_OK) != 0 ||
         system("systemctl daemon-reload >&2") == 0)
         return true;
-    ns_say("'systemctl daemon-reload' failed");
-    return false;
+    return NS_REFUSE("'systemctl daemon-reload' failed");
 }
 
 /* From a list as systemctl prints it: words with blanks in them are in double quotes. */
@@ -151,8 +149,7 @@ static bool ask(const char *name, struct unit *unit)
     }
     if (stream && pclose(stream) == 0)
         return true;
-    ns_say("'%s' failed", command);
-    return false;
+    return NS_REFUSE("'%s' failed", command);
 }
 
 /* Finds the unit files and drop-ins of an image for a service. app@1.service gets the files of
@@ -224,26 +221,21 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
     struct unit unit = {.hides_files = false};
     char name[NAME_MAX + 1];
     unit_of(change->path, name);
-    if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin)) {
-        ns_say("%s: this command did not write it; nothing was changed", change->path);
-        return false;
-    }
+    if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin))
+        return NS_REFUSE("%s: this command did not write it; nothing was changed", change->path);
     if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
         return false;
-    if (!host->is_image && strcmp(unit.load_state, "loaded") != 0) {
-        ns_say("%s: systemctl reports LoadState=%s; only a loaded unit can be changed", name,
-               unit.load_state);
-        return false;
-    }
+    if (!host->is_image && strcmp(unit.load_state, "loaded") != 0)
+        return NS_REFUSE("%s: systemctl reports LoadState=%s; only a loaded unit can be changed",
+                         name, unit.load_state);
     if (!ns_filter_permits(&unit.filter, name))
         return false;
     /* What systemd preloads into every service (DefaultEnvironment=) stays. */
     if (!host->is_image && !unit.preload[0] && !ask("", &unit))
         return false;
-    if (strpbrk(unit.preload, "\"\\%")) {
-        ns_say("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there", name);
-        return false;
-    }
+    if (strpbrk(unit.preload, "\"\\%"))
+        return NS_REFUSE("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there",
+                         name);
     change->text = write_text(host, name, &unit);
     return change->text != NULL;
 }
@@ -261,16 +253,15 @@ static bool takes_effect(const struct ns_host *host, const char *path)
         strcmp(entry, host->library) == 0)
         return true;
     if (unit.unsets)
-        ns_say("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
-    else if (unit.file[0])
-        ns_say("%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
-               unit.file);
-    else
-        ns_say(
-            "%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
-            "it, see 'systemctl cat %s'",
-            name, unit.preload, name);
-    return false;
+        return NS_REFUSE("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
+    if (unit.file[0])
+        return NS_REFUSE(
+            "%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
+            unit.file);
+    return NS_REFUSE(
+        "%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
+        "it, see 'systemctl cat %s'",
+        name, unit.preload, name);
 }
 
 static void undo(const struct ns_host *host, struct ns_change *changes, unsigned n)

@@ -234,10 +234,8 @@ int ns_check_main(int argc, char **argv)
     ns_output_expect("files");
     if (!ns_verbs_read(argc, argv, targets))
         return NS_EXIT_ERROR;
-    if (list && optind < argc) {
-        ns_say("'%s': a file and --dir cannot be used together", argv[optind]);
-        return NS_EXIT_ERROR;
-    }
+    if (list && optind < argc)
+        return NS_FAIL("'%s': a file and --dir cannot be used together", argv[optind]);
     if (list)
         return check_directories(list, true);
     if (optind >= argc)

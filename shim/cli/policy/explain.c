@@ -36,10 +36,10 @@ static bool take_address(const char *option, const char *text, struct ns_address
         *address = (struct ns_address){.known = true, .addr = end.addr, .port = end.port_low};
         return true;
     }
-    ns_say("%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
-           "names, and a port from 1 to 65535)",
-           option, text);
-    return false;
+    return NS_REFUSE(
+        "%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
+        "names, and a port from 1 to 65535)",
+        option, text);
 }
 
 static bool take_options(int argc, char **argv, struct options *options)
@@ -60,8 +60,8 @@ static bool take_options(int argc, char **argv, struct options *options)
         facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, options->role));
     if (options->process && *options->process)
         return true;
-    ns_say("--process is missing: a program's path or name; see 'nagleshim explain --help'");
-    return false;
+    return NS_REFUSE(
+        "--process is missing: a program's path or name; see 'nagleshim explain --help'");
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
@@ -232,10 +232,8 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         ns_output_line("the policy is not enabled: every socket is left alone");
         return NS_EXIT_NO;
     }
-    if (ns_ruleset_build(&set, policy, &subject->process) != 0) {
-        ns_say("%s", strerror(ENOMEM));
-        return NS_EXIT_ERROR;
-    }
+    if (ns_ruleset_build(&set, policy, &subject->process) != 0)
+        return NS_FAIL("%s", strerror(ENOMEM));
     const struct ns_rule *rule = ns_match_socket(&set, facts);
     unsigned undecided = say_rules(policy, subject, facts, rule);
     if (undecided)

@@ -105,17 +105,13 @@ bool ns_environment_policy_file(const char *file, char path[PATH_MAX])
     static struct ns_policy_found found;
     struct stat st;
     char text[PATH_MAX + sizeof found.where.message + 32];
-    if (!realpath(file, path) || stat(path, &st) != 0) {
-        ns_say("%s: cannot be read: %s", file, strerror(errno));
-        return false;
-    }
+    if (!realpath(file, path) || stat(path, &st) != 0)
+        return NS_REFUSE("%s: cannot be read: %s", file, strerror(errno));
     /* The program reads the file again, and so may programs that it starts. */
-    if (!S_ISREG(st.st_mode)) {
-        ns_say("%s: cannot be read: it is not a regular file; the JSON itself may be in "
-               "NAGLESHIM_POLICY",
-               file);
-        return false;
-    }
+    if (!S_ISREG(st.st_mode))
+        return NS_REFUSE("%s: cannot be read: it is not a regular file; the JSON itself may be in "
+                         "NAGLESHIM_POLICY",
+                         file);
     ns_policy_read(NS_POLICY_NAMED, path, &found, NULL);
     if (!found.policy)
         ns_say("%s", ns_policy_error_text(&found, text, sizeof text));

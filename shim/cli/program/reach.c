@@ -237,13 +237,11 @@ bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script)
     struct stat st;
     may_be_script = may_be_script && reach->is_script && !reach->by_shell;
     if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
-        ns_say("'%s' is %s, not a program", reach->program,
-               S_ISDIR(st.st_mode) ? "a directory" : "a special file");
-    else if (!may_be_script && access(reach->program, X_OK) != 0)
-        ns_say("'%s' is not executable: %s", reach->program, strerror(errno));
-    else
-        return true;
-    return false;
+        return NS_REFUSE("'%s' is %s, not a program", reach->program,
+                         S_ISDIR(st.st_mode) ? "a directory" : "a special file");
+    if (!may_be_script && access(reach->program, X_OK) != 0)
+        return NS_REFUSE("'%s' is not executable: %s", reach->program, strerror(errno));
+    return true;
 }
 
 static void print_tried(const char *path, int error)

@@ -47,8 +47,7 @@ static bool read_options(int argc, char **argv, struct options *options)
         options->interval = options->metrics ? 15 : 2;
     if (!options->json || !options->metrics)
         return true;
-    ns_say("--json and --openmetrics cannot be used together");
-    return false;
+    return NS_REFUSE("--json and --openmetrics cannot be used together");
 }
 
 /* Take samples until the end of the interval, or of the command. 0 or -errno. */
