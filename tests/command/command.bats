@@ -58,7 +58,7 @@ help run check| help: 'check': only one command may be named
 version 2| version: unexpected word '2'; see 'nagleshim version --help'
 check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
 top --openmetrics=| top: --openmetrics must be FILE, not ''
-explain --process=| explain: --process must be EXE, not ''
+explain --local=| explain: --local must be ADDR:PORT, not ''
 cure --unit=| cure: --unit must be NAME, not ''
 explain --max-delay-us=1| explain: unknown option '--max-delay-us=1'; see 'nagleshim explain --help'
 check -x| check: unknown option '-x'; see 'nagleshim check --help'
