@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -29,5 +30,6 @@ NS_SCOPE(ns_scope_closedir, DIR *, *variable, closedir)
 #define NS_AUTO_FREE __attribute__((cleanup(ns_scope_free))) /* for char * */
 #define NS_AUTO_FCLOSE __attribute__((cleanup(ns_scope_fclose)))
 #define NS_AUTO_CLOSEDIR __attribute__((cleanup(ns_scope_closedir)))
+#define NS_AUTO_GLOB __attribute__((cleanup(globfree))) /* for glob_t, initialised with zeros */
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cure/group.h"
 #include "process/elf.h"
+#include "process/scope.h"
 #include "cli/program/environment.h"
 #include "cli/program/preload.h"
 #include "cli/program/reach.h"
@@ -16,7 +17,6 @@
 #include "cli/verbs.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <signal.h>
 #include <limits.h>
 #include <stdio.h>
@@ -195,21 +195,19 @@ static int print_status(const struct ns_host *host)
     struct ns_dropin dropin;
     bool good = true;
     unsigned n = 0;
-    glob_t found;
+    NS_AUTO_GLOB glob_t found = {0};
     ns_output_expect("facts");
     ns_output_expect("enabled");
     if (ns_preload_find_in_file(NS_PRELOAD_FILE, library)) {
         good = print_enabled(NULL, library);
         n++;
     }
-    if (glob(NS_DROPINS, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (ns_dropin_read(found.gl_pathv[i], &dropin)) {
-                good = print_enabled(dropin.unit, dropin.library) && good;
-                n++;
-            }
-        globfree(&found);
-    }
+    glob(NS_DROPINS, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (ns_dropin_read(found.gl_pathv[i], &dropin)) {
+            good = print_enabled(dropin.unit, dropin.library) && good;
+            n++;
+        }
     good = good && n > 0;
     const size_t cured = host->is_image ? 0 : print_groups();
     if (n == 0 && !cured)

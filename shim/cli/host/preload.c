@@ -15,7 +15,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,14 +143,14 @@ static bool write_copy(const char *library, const char *copy)
 static void sweep_copies(void)
 {
     NS_AUTO_FREE char *text = ns_file_read(NS_PRELOAD_FILE);
-    glob_t found;
-    if ((text || errno == ENOENT) && glob(COPIES "*/" NS_LIBRARY_NAME, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (!text || !strstr(text, found.gl_pathv[i]))
-                ns_file_remove(found.gl_pathv[i]);
-        globfree(&found);
-        rmdir(COPIES);
-    }
+    NS_AUTO_GLOB glob_t found = {0};
+    if (!text && errno != ENOENT)
+        return;
+    glob(COPIES "*/" NS_LIBRARY_NAME, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (!text || !strstr(text, found.gl_pathv[i]))
+            ns_file_remove(found.gl_pathv[i]);
+    rmdir(COPIES);
 }
 
 /* Removes the entries that are meant, each with the separator after it. A copy of host->only is

@@ -10,7 +10,6 @@
 #include "policy/find.h"
 #include "process/scope.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +92,15 @@ static bool mentions(const char *text, const char *word, bool first)
 static void take_environment_files(struct unit *unit, char *value)
 {
     char *end = strstr(value, " (ignore_errors=");
-    glob_t found;
+    NS_AUTO_GLOB glob_t found = {0};
     if (end)
         *end = '\0';
-    if (glob(value, 0, NULL, &found) != 0)
-        return;
+    glob(value, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         NS_AUTO_FREE char *text = ns_file_read(found.gl_pathv[i]);
         if (text && mentions(text, VARIABLE, true))
             snprintf(unit->file, sizeof unit->file, "%s", found.gl_pathv[i]);
     }
-    globfree(&found);
 }
 
 static void take_property(struct unit *unit, const char *name, char *value)
@@ -161,7 +158,6 @@ static void find_files(const char *name, glob_t *found)
     char template[NAME_MAX + 16], pattern[PATH_MAX];
     const char *const names[] = {name, template, "service"};
     snprintf(template, sizeof template, "%.*s.service", at ? (int)(at - name) + 1 : 0, name);
-    *found = (glob_t){.gl_pathc = 0};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
             snprintf(pattern, sizeof pattern, "%s/systemd/system/%s", places[i], names[k]);
@@ -176,7 +172,7 @@ static void find_files(const char *name, glob_t *found)
 static bool search(const char *name, struct unit *unit)
 {
     bool is_clear = true;
-    glob_t found;
+    NS_AUTO_GLOB glob_t found = {0};
     find_files(name, &found);
     if (found.gl_pathc == 0)
         ns_say("warning: %s: the image has no such unit", name);
@@ -194,7 +190,6 @@ static bool search(const char *name, struct unit *unit)
                    "nagleshim(1) lists the calls that it must allow",
                    name, found.gl_pathv[i]);
     }
-    globfree(&found);
     return is_clear;
 }
 
@@ -358,18 +353,17 @@ int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, 
 {
     int status = NS_EXIT_YES, one;
     char path[PATH_MAX];
-    glob_t found;
+    NS_AUTO_GLOB glob_t found = {0};
     for (unsigned i = 0; i < n; i++) {
         ns_host_unit_path(names[i], path);
         one = disable(host, path, true, changed);
         status = one > status ? one : status;
     }
-    if (n == 0 && glob(NS_DROPINS, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            one = disable(host, found.gl_pathv[i], false, changed);
-            status = one > status ? one : status;
-        }
-        globfree(&found);
+    if (n == 0)
+        glob(NS_DROPINS, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        one = disable(host, found.gl_pathv[i], false, changed);
+        status = one > status ? one : status;
     }
     if (*changed && !reload(host))
         status = NS_EXIT_ERROR;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,19 +32,17 @@ static bool exists_for_narrow(const char *here, const char *name, uint16_t narro
 {
     const char *const places[] = {here, NS_LIBDIR, "/usr/local/lib", "/usr/lib"};
     char pattern[2 * PATH_MAX], reason[128];
-    bool found = false;
-    glob_t files;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        NS_AUTO_GLOB glob_t files = {0};
         /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
         snprintf(pattern, sizeof pattern, "%s{,/*,/../*}/%s", places[i], name);
-        if (glob(pattern, GLOB_BRACE, NULL, &files) != 0)
-            continue;
-        for (size_t j = 0; j < files.gl_pathc && !found; j++)
-            found = !ns_elf_path_is_unfit(files.gl_pathv[j], narrow, reason, sizeof reason) &&
-                    realpath(files.gl_pathv[j], path);
-        globfree(&files);
+        glob(pattern, GLOB_BRACE, NULL, &files);
+        for (size_t j = 0; j < files.gl_pathc; j++)
+            if (!ns_elf_path_is_unfit(files.gl_pathv[j], narrow, reason, sizeof reason) &&
+                realpath(files.gl_pathv[j], path))
+                return true;
     }
-    return found;
+    return false;
 }
 
 bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
