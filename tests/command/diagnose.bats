@@ -190,7 +190,7 @@ while True:
     # Where a doubt remains, it is decided by whether TCP_NODELAY makes the program faster.
     ns_serve slow "$python" tests/probes/turns.py server 0 40 2 : r30 s30 w30
     run --separate-stderr "$NS" diagnose -- "$T/sockets" "$port"
-    expect 0 stderr has "next: $(realpath "$NS") cure --follow --port $port  # while sockets runs again: is it faster?"
+    expect 0 stderr has "next: $T/sockets $port & $(realpath "$NS") cure --follow --pid \$!  # is it faster then?"
     ns_start again "$T/sockets" long "$port"
     run --separate-stderr "$NS" diagnose --pid "${NS_PID[again]}" --for 1
     expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]}  # is it faster then? 'cure --undo' restores it"

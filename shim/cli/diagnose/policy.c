@@ -179,6 +179,14 @@ static void print_run(FILE *stream, const struct ns_report *report)
     fputs(" -- ", stream);
 }
 
+static void print_program(FILE *stream, const struct ns_report *report)
+{
+    for (unsigned i = 0; report->program[i]; i++) {
+        fputs(i ? " " : "", stream);
+        print_word(stream, report->program[i]);
+    }
+}
+
 static void print_arguments(FILE *stream, const struct ns_row_process *process)
 {
     for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
@@ -272,10 +280,7 @@ static void print_cure(FILE *stream, const struct ns_report *report, const struc
         fprintf(stream, "nagleshim doctor --pid %d", at->pid);
     } else if (number == 0 && report->program) {
         print_run(stream, report);
-        for (unsigned i = 0; report->program[i]; i++) {
-            fputs(i ? " " : "", stream);
-            print_word(stream, report->program[i]);
-        }
+        print_program(stream, report);
     } else {
         print_start(stream, at, report);
         fputs(number ? "  # the other end; stop the running one first" : "", stream);
@@ -306,10 +311,10 @@ static void print_trial(FILE *stream, const struct ns_report *report, const stru
     } else if (is_running(process)) {
         print_command(stream, report, " cure --pid ");
         fprintf(stream, "%d  # is it faster then? 'cure --undo' restores it", process->pid);
-    } else {
-        print_command(stream, report, " cure --follow --port ");
-        fprintf(stream, "%u  # while %s runs again: is it faster?", row->service.port,
-                process->name);
+    } else if (report->program) {
+        print_program(stream, report);
+        fputs(" & ", stream);
+        print_command(stream, report, " cure --follow --pid $!  # is it faster then?");
     }
 }
 
@@ -327,8 +332,7 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
                  (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
                  (is_startable(row->process)
                       ? !report->program
-                      : doubt == NS_DOUBT_ANSWERS && row->process->curable.reason[0] &&
-                            row->service.port))
+                      : doubt == NS_DOUBT_ANSWERS && row->process->curable.reason[0]))
             unclear = row;
     }
     if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
