@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim doctor`, and what --pid and --all print about processes,
  * which examine.c judges. */
-#include "cli/doctor/doctor.h"
+#include "cli/doctor/examine.h"
 
 #include "cli/cli.h"
-#include "cli/doctor/examine.h"
 #include "cli/output.h"
 #include "cli/program/preload.h"
 #include "cli/verbs.h"
@@ -140,14 +139,14 @@ static int print(const struct ns_examination *examination)
         print_status(examination);
     print_group(examination->proc.process);
     ns_findings_print(&examination->findings);
-    ns_findings_conclude(works,
-                         *works == 'y'   ? "the library works in process %d"
-                         : *works == 'n' ? "the library does not work in process %d"
-                                         : "it is unknown whether the library works in process %d",
-                         examination->proc.process);
-    if (*works == 'u')
-        return ns_proc_is_denied(loaded->error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-    return *works == 'y' ? NS_EXIT_YES : NS_EXIT_NO;
+    int status = ns_findings_conclude(works,
+                                      *works == 'y' ? "the library works in process %d"
+                                      : *works == 'n'
+                                          ? "the library does not work in process %d"
+                                          : "it is unknown whether the library works in process %d",
+                                      examination->proc.process);
+    bool is_denied = status == NS_EXIT_ERROR && ns_proc_is_denied(loaded->error);
+    return is_denied ? NS_EXIT_DENIED : status;
 }
 
 static int show_process(pid_t pid)
@@ -304,13 +303,11 @@ static int conclude(const unsigned census[KINDS])
         return NS_EXIT_DENIED;
     }
     if (all == 0)
-        ns_findings_conclude("yes", "no process has TCP sockets or the library");
-    else
-        ns_findings_conclude(census[WORKS] == all ? "yes" : "no",
-                             "the library works in %u of %u processes that have TCP sockets or the "
-                             "library",
-                             census[WORKS], all);
-    return census[WORKS] == all ? NS_EXIT_YES : NS_EXIT_NO;
+        return ns_findings_conclude("yes", "no process has TCP sockets or the library");
+    return ns_findings_conclude(census[WORKS] == all ? "yes" : "no",
+                                "the library works in %u of %u processes that have TCP sockets or "
+                                "the library",
+                                census[WORKS], all);
 }
 
 static int show_all(void)

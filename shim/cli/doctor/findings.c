@@ -54,13 +54,14 @@ void ns_findings_print(const struct ns_findings *findings)
         }
 }
 
-void ns_findings_conclude(const char *works, const char *format, ...)
+int ns_findings_conclude(const char *works, const char *format, ...)
 {
     char text[256];
     NS_FORMAT(text);
     ns_output_line("verdict: %s", text);
     ns_output_text(ns_output_object(), "works", works);
     ns_output_text(ns_output_object(), "verdict", text);
+    return *works == 'y' ? NS_EXIT_YES : *works == 'n' ? NS_EXIT_NO : NS_EXIT_ERROR;
 }
 
 void ns_findings_print_loader(const char *loader)

@@ -37,9 +37,13 @@ const char *ns_findings_works(const struct ns_findings *findings);
 /* Print warnings, then reasons. */
 void ns_findings_print(const struct ns_findings *findings);
 
-/* Print the verdict, as the last line. */
-__attribute__((format(printf, 2, 3))) void ns_findings_conclude(const char *works,
-                                                                const char *format, ...);
+/* Print the verdict, as the last line. Returns the exit status. */
+__attribute__((format(printf, 2, 3))) int ns_findings_conclude(const char *works,
+                                                               const char *format, ...);
+
+/* `nagleshim doctor PROGRAM`: prints what it finds about a program, whose words these are. Returns
+ * the exit status. */
+int ns_doctor_program(char **words, unsigned n);
 
 /* "loader: FILE (libc)", unless loader is "". */
 void ns_findings_print_loader(const char *loader);

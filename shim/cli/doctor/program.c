@@ -3,10 +3,9 @@
  * and must not judge by other means than reach.h, trial.h and the library's own search for a
  * policy.
  * */
-#include "cli/doctor/doctor.h"
+#include "cli/doctor/findings.h"
 
 #include "cli/cli.h"
-#include "cli/doctor/findings.h"
 #include "cli/output.h"
 #include "cli/program/environment.h"
 #include "cli/program/preload.h"
@@ -162,11 +161,9 @@ int ns_doctor_program(char **words, unsigned n)
     ns_environment_judge(true);
     ns_findings_print(&findings);
     cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
-    if (ns_findings_verdict(&findings)) {
-        ns_findings_conclude("no", "the library would do nothing for this program");
-        return NS_EXIT_NO;
-    }
-    ns_findings_conclude(
+    if (ns_findings_verdict(&findings))
+        return ns_findings_conclude("no", "the library would do nothing for this program");
+    return ns_findings_conclude(
         "yes", "%s",
         !has_sockets
             ? "the library can be loaded; nothing in the program calls libc's socket, connect or "
@@ -175,5 +172,4 @@ int ns_doctor_program(char **words, unsigned n)
         : is_preloaded ? "the library reaches this program"
                        : "the library can reach this program; it is not preloaded here "
                          "('nagleshim run' does it)");
-    return NS_EXIT_YES;
 }
