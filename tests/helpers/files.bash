@@ -98,24 +98,23 @@ says() {
     awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
 }
 
-# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line. Files that compute, then those with parts, come first, because they
-# take longest. KIND is "alone" for files that must run alone, or "".
+# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line. Files with parts or long limits come first, because they take
+# longest. KIND is "Alone" or "Computes" for files with this word in their first comments, or "" for the others.
 jobs_of() {
-    local kind=$1 file parts part tests alone computes
+    local kind=$1 file parts part tests word
     shift
     for file in "$@"; do
-        alone=
-        ! says "$file" Alone >/dev/null || alone=alone
-        [[ $alone == "$kind" ]] || continue
+        word=
+        ! says "$file" Alone >/dev/null || word=Alone
+        ! says "$file" Computes >/dev/null || word=Computes
+        [[ $word == "$kind" ]] || continue
         tests=$(titles_of "$file" | grep -cE -- "${FILTER-}") || continue
         parts=$(says "$file" Parts) || parts=1
-        computes=0
-        ! says "$file" Computes >/dev/null || computes=1
         ((parts <= tests)) || parts=$tests
         for ((part = 1; part <= parts; part++)); do
-            echo "$computes $parts $(limit_of "$file") $file:$part:$parts"
+            echo "$parts $(limit_of "$file") $file:$part:$parts"
         done
-    done | sort -k 1,1rn -k 2,2rn -k 3,3rn | cut -d ' ' -f 4
+    done | sort -k 1,1rn -k 2,2rn | cut -d ' ' -f 3
 }
 
 # list_tests: prints every file by its folder, with its number of tests and its promise.
