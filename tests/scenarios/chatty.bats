@@ -27,9 +27,12 @@ talk() {
 
 stalls_without_the_shim() {
     local on_client=()
-    talk 10 "$@"
-    # One segment has the first piece, and another one all others, once the first is acknowledged.
-    holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5"
+    for _ in 1 2 3 4 5; do
+        talk 10 "$@"
+        # One segment has the first piece, and another one all others, once the first is acknowledged.
+        ! holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5" || return 0
+    done
+    return 1
 }
 
 # flows POLICY LEAST MOST COMMAND...: no message stalls, and each takes LEAST to MOST segments.
@@ -46,19 +49,11 @@ flows() {
     return 1
 }
 
-codec() {
+@test "Python's json.dump to an unbuffered file: each message stalls without the library; with it none, and each mode sends its number of segments" {
+    local mode policy talker
     ns_python
     talker=("$python" "$PWD/examples/chatty/talk.py")
-}
-
-@test "Python's json.dump to an unbuffered file: each message stalls without the library" {
-    codec
     stalls_without_the_shim "${talker[@]}"
-}
-
-@test "Python's json.dump to an unbuffered file: no message stalls, and each mode sends its number of segments" {
-    local mode policy
-    codec
     tests/modes >"$T/modes"
     grep -q '^auto-cork|' "$T/modes"
     while IFS='|' read -r mode policy; do
@@ -75,14 +70,10 @@ codec() {
     done <"$T/modes"
 }
 
-@test "Java's DataOutputStream without a buffer: each message stalls without the library" {
-    command -v javac >/dev/null || ns_skip "no javac"
-    stalls_without_the_shim java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk
-}
-
-@test "Java's DataOutputStream without a buffer: 77 writes per message leave as 77 segments with nodelay, as one with auto-cork" {
+@test "Java's DataOutputStream without a buffer: each message stalls without the library; its 77 writes leave as 77 segments with nodelay, as one with auto-cork" {
     local talker=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$BATS_FILE_TMPDIR/java" Talk)
     command -v javac >/dev/null || ns_skip "no javac"
+    stalls_without_the_shim "${talker[@]}"
     # The message's number has two or three digits. The first bursts are slow, because Java has not compiled the code yet.
     flows '{"version": 1, "rules": [{"send": "nodelay"}]}' 70 80 "${talker[@]}"
     flows '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 5000}]}' 1 1.5 "${talker[@]}"
