@@ -141,7 +141,7 @@ ns_delayed_acks() {
 }
 
 # ns_prompt: gives this test and its programs a real-time priority, if that is permitted, so that answers come in time on
-# a busy machine.
+# a busy machine. What computes for long must give it up (chrt --other 0), because everybody else would wait.
 ns_prompt() {
     chrt -r -p 1 "$BASHPID" >/dev/null 2>&1 || true
 }

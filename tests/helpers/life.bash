@@ -36,7 +36,7 @@ all_runs() {
 keeps() {
     local scenario=$1 limit late policies=("${@:2}")
     [[ $# -gt 1 ]] || policies=('' "$CORK")
-    for limit in ${LIFE_LIMITS:-20 30 30 30}; do
+    for limit in ${LIFE_LIMITS:-20 30 30 30 30 30}; do
         all_runs "$limit" || return 1
         ((late > 0)) || return 0
     done

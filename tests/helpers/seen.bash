@@ -89,7 +89,7 @@ seen_needs() {
     case ${row[server]} in
     java)
         command -v javac >/dev/null || ns_skip 'no javac'
-        javac -d "$BATS_TEST_TMPDIR/java" examples/WriteWriteRead.java
+        chrt --other 0 javac -d "$BATS_TEST_TMPDIR/java" examples/WriteWriteRead.java
         ;;
     memcached | mosquitto) command -v "${row[server]}" >/dev/null || ns_skip "no ${row[server]}" ;;
     redis) command -v redis-benchmark >/dev/null || ns_skip 'no redis' ;;

@@ -6,11 +6,6 @@
 load ../helpers/common
 load ../helpers/life
 
-setup() {
-    ns_setup
-    ns_prompt
-}
-
 # survives SCENARIO [may hold nothing]: under auto-cork bytes are held, and nothing is wrong or late.
 survives() {
     keeps "$1" || return
