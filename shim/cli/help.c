@@ -22,14 +22,6 @@ static void print_usage(FILE *stream, const struct ns_verb *verb, const char *be
     }
 }
 
-static void print_environment(void)
-{
-    printf("environment:\n");
-#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
-#include "cli/variables.def"
-#undef NS_VARIABLE
-}
-
 static void print_main(void)
 {
     printf("usage: nagleshim COMMAND [OPTIONS]\n"
@@ -38,8 +30,10 @@ static void print_main(void)
            "commands:\n");
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
         printf("  %-9s %s\n", verb->word, verb->summary);
-    putchar('\n');
-    print_environment();
+    printf("\nenvironment:\n");
+#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
+#include "cli/variables.def"
+#undef NS_VARIABLE
     printf("\nexit status: see nagleshim(1)\n");
 }
 

@@ -16,6 +16,10 @@ enum ns_look_kind {
     NS_LOOK_WRITE, /* it is about to write again, and its last write was held when it woke */
 };
 
+/* Lengths of waits are counted from 2^n to 2^(n+1) microseconds, shorter ones in the first;
+ * arrivals are counted in parts of a tick. */
+enum { NS_WAIT_BUCKETS = 32, NS_PHASES = 16 };
+
 /* What is tried before waits that are chosen by chance. */
 enum ns_experiment {
     NS_EXPERIMENT_NONE,

@@ -23,8 +23,6 @@ enum {
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 8, /* sizes of writes since the last wait: the first ones, and the last two */
-    NS_RECORD_BUCKETS = 32, /* from 2^n to 2^(n+1) microseconds; shorter ones are in the first */
-    NS_RECORD_PHASES = 16,  /* parts of a tick */
 };
 
 struct ns_record_head {
@@ -65,9 +63,9 @@ struct ns_record_slot {
     _Atomic uint64_t waits;                 /* waits after a write here */
     _Atomic uint64_t waited_ns;             /* total of buckets */
     /* Length of waits after a write, with nothing unsent, until data arrived. */
-    _Atomic uint32_t buckets[NS_RECORD_BUCKETS];
+    _Atomic uint32_t buckets[NS_WAIT_BUCKETS];
     /* See ns_verdict_arrivals: counts by the part of the tick, and the total length. */
-    _Atomic uint32_t phases[NS_RECORD_PHASES];
+    _Atomic uint32_t phases[NS_PHASES];
     _Atomic uint64_t late_ns;
     /* Data that a client got 5 ms or more after other data, with no write in between: number and
      * total length. */

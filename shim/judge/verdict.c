@@ -47,7 +47,7 @@ uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 static size_t bucket(uint64_t ns)
 {
     size_t n = 0;
-    for (uint64_t us = ns / US; us > 1 && n < NS_VERDICT_BUCKETS - 1; us /= 2)
+    for (uint64_t us = ns / US; us > 1 && n < NS_WAIT_BUCKETS - 1; us /= 2)
         n++;
     return n;
 }
@@ -104,18 +104,18 @@ static double middle(size_t bucket)
     return (double)((uint64_t)US * 3 << bucket >> 1);
 }
 
-void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
+void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT_BUCKETS],
                       uint64_t waited_ns, uint64_t tick_ns)
 {
     uint64_t least_ns = tick_ns + MS; /* shorter ones count as no delay */
     double brief = 0, lengthy = 0;
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++)
+    for (size_t n = 0; n < NS_WAIT_BUCKETS; n++)
         *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
     /* The buckets are coarse, but the sum is exact, and short waits are a small part of it. */
     double scale = lengthy > 0 ? fmax((double)waited_ns - brief, 0) / lengthy : 0;
     verdict->waited_ns += waited_ns;
     verdict->free_ns += waited_ns;
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
+    for (size_t n = 0; n < NS_WAIT_BUCKETS; n++) {
         double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* within the bucket */
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
@@ -177,7 +177,7 @@ static bool is_no_slower(const struct ns_verdict *verdict)
 {
     uint64_t held = 0, shorter = 0;
     size_t usual = 0;
-    for (size_t n = 0; n < NS_VERDICT_BUCKETS; n++) {
+    for (size_t n = 0; n < NS_WAIT_BUCKETS; n++) {
         held += verdict->held_waits[n];
         if (verdict->held_waits[n] > verdict->held_waits[usual])
             usual = n;
@@ -264,7 +264,7 @@ static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
     uint64_t *to = &sum->looks;
     for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
         *to++ += *from;
-    for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++) {
+    for (size_t i = 0; i < NS_WAIT_BUCKETS; i++) {
         sum->waits[i] += one->waits[i];
         sum->held_waits[i] += one->held_waits[i];
     }

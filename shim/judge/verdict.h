@@ -54,8 +54,6 @@ struct ns_hold {
     struct ns_look look; /* the sample that proves it */
 };
 
-enum { NS_VERDICT_BUCKETS = 32, NS_PHASES = 16 };
-
 struct ns_verdict {
     enum ns_grade grade;
     enum ns_doubt doubt; /* the reason for CANNOT_TELL */
@@ -95,7 +93,7 @@ struct ns_verdict {
     uint32_t slack_ns;    /* largest slack of a hold */
     struct ns_hold proof; /* a stall (or maybe) of about their mean length; end 0: none */
     /* Waits that took 2^n to 2^(n+1) microseconds: all, and those with a hold. */
-    uint32_t waits[NS_VERDICT_BUCKETS], held_waits[NS_VERDICT_BUCKETS];
+    uint32_t waits[NS_WAIT_BUCKETS], held_waits[NS_WAIT_BUCKETS];
 };
 
 /* Add the counts of one connection to those of a group, and grade the sum. */
@@ -168,7 +166,7 @@ void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t 
  *
  * Waits with nothing unsent leave no sample: their number by powers of two of microseconds, and
  * their total length. */
-void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_VERDICT_BUCKETS],
+void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT_BUCKETS],
                       uint64_t waited_ns, uint64_t tick_ns);
 
 /* Evidence that this end's delayed ACK delays the peer. It consists of waits of at least 30 ms that

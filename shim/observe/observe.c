@@ -314,7 +314,7 @@ static void note_late(struct ns_observed *conn, uint64_t at, uint64_t took)
     struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     uint64_t length = tick.tv_nsec > 0 ? (uint64_t)tick.tv_nsec : 1;
-    NS_PUT(conn, late_phase, (uint32_t)(at % length * NS_RECORD_PHASES / length));
+    NS_PUT(conn, late_phase, (uint32_t)(at % length * NS_PHASES / length));
     NS_PUT(conn, late_ns, took);
 }
 
@@ -347,7 +347,7 @@ static void measure(int fd, struct ns_observed *conn)
 static void count_late(int fd, struct ns_observed *conn, struct ns_record_slot *slot)
 {
     measure(fd, conn);
-    NS_ADD(slot->phases[NS_GET(conn, late_phase) % NS_RECORD_PHASES], 1);
+    NS_ADD(slot->phases[NS_GET(conn, late_phase) % NS_PHASES], 1);
     NS_ADD(slot->late_ns, NS_GET(conn, late_ns));
     NS_PUT(conn, late_ns, 0);
 }
@@ -380,7 +380,7 @@ void ns_observe_wrote(int fd, struct ns_observed *conn, size_t size, int flags)
 static void count_wait(struct ns_record_slot *slot, uint64_t took)
 {
     unsigned bucket = 0;
-    for (uint64_t us = took / NS_PER_US; us > 1 && bucket < NS_RECORD_BUCKETS - 1; us /= 2)
+    for (uint64_t us = took / NS_PER_US; us > 1 && bucket < NS_WAIT_BUCKETS - 1; us /= 2)
         bucket++;
     NS_ADD(slot->buckets[bucket], 1);
     NS_ADD(slot->waited_ns, took);

@@ -63,7 +63,7 @@ static void check_verdict(const struct ns_judge *judge, const struct told *told)
     MUST(verdict.late_acks <= verdict.stalls && verdict.shortest_ns <= verdict.longest_ns);
     MUST(verdict.grade != NS_GRADE_PROVEN || (verdict.stalls > 0 && verdict.proof.certain));
     MUST((verdict.grade == NS_GRADE_CANNOT_TELL) == (verdict.doubt != NS_DOUBT_NOTHING));
-    for (int i = 0; i < NS_VERDICT_BUCKETS; i++)
+    for (int i = 0; i < NS_WAIT_BUCKETS; i++)
         MUST(verdict.held_waits[i] <= verdict.waits[i]);
     struct ns_verdict sum = {0};
     ns_verdict_add(&sum, &verdict);

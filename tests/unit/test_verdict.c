@@ -224,7 +224,7 @@ CHECK(check_unseen_waits)
 {
     struct talk talk;
     talk_begin(&talk);
-    uint32_t buckets[NS_VERDICT_BUCKETS] = {[5] = 100, [15] = 3};
+    uint32_t buckets[NS_WAIT_BUCKETS] = {[5] = 100, [15] = 3};
     ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS, talk.judge.tick_ns);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,

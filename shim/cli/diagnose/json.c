@@ -86,7 +86,7 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
 static void add_waits(cJSON *row, const struct ns_verdict *verdict)
 {
     cJSON *list = cJSON_AddArrayToObject(row, "waits");
-    for (unsigned i = 0; i < NS_VERDICT_BUCKETS; i++) {
+    for (unsigned i = 0; i < NS_WAIT_BUCKETS; i++) {
         if (verdict->waits[i] == 0 && verdict->held_waits[i] == 0)
             continue;
         cJSON *entry = add_object(list);

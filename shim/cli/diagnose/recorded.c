@@ -23,9 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert((int)NS_RECORD_BUCKETS == (int)NS_VERDICT_BUCKETS, "what the judge takes");
-_Static_assert((int)NS_RECORD_PHASES == (int)NS_PHASES, "what the judge takes");
-
 /* A record in memory. */
 struct record {
     struct ns_record_head head;
@@ -250,9 +247,9 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
                        size_t *at, struct ns_verdict *sum)
 {
     const struct ns_record_slot *slot = &record->slots[number];
-    uint32_t buckets[NS_VERDICT_BUCKETS], phases[NS_PHASES];
+    uint32_t buckets[NS_WAIT_BUCKETS], phases[NS_PHASES];
     bool last = false;
-    for (size_t i = 0; i < NS_VERDICT_BUCKETS; i++)
+    for (size_t i = 0; i < NS_WAIT_BUCKETS; i++)
         buckets[i] = slot->buckets[i];
     take_phases(phases, slot, record->head.tick_ns);
     while (!last) {

@@ -99,11 +99,6 @@ bool ns_file_make(const char *path, const void *data, size_t size)
     return good;
 }
 
-static bool replace(const char *path, const char *text)
-{
-    return ns_file_make(path, text, strlen(text));
-}
-
 int ns_change_make(struct ns_change *change)
 {
     struct stat st;
@@ -115,8 +110,8 @@ int ns_change_make(struct ns_change *change)
     if (is_link || (!change->old && errno != ENOENT))
         errno = EINVAL;
     else
-        change->done =
-            change->text ? replace(change->path, change->text) : ns_file_remove(change->path);
+        change->done = change->text ? ns_file_make(change->path, change->text, strlen(change->text))
+                                    : ns_file_remove(change->path);
     if (change->done)
         return NS_EXIT_YES;
     int error = errno;
@@ -128,8 +123,8 @@ int ns_change_make(struct ns_change *change)
 bool ns_change_undo(struct ns_change *change)
 {
     if (change->done)
-        change->done =
-            !(change->old ? replace(change->path, change->old) : ns_file_remove(change->path));
+        change->done = !(change->old ? ns_file_make(change->path, change->old, strlen(change->old))
+                                     : ns_file_remove(change->path));
     return !change->done;
 }
 
