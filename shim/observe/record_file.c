@@ -70,7 +70,7 @@ int ns_record_file_back(void *at, size_t size)
     return NS_SYSTEM(SYS_madvise, at, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
 }
 
-static void begin(struct ns_record_head *head, enum ns_experiment experiment, uint64_t began)
+static void begin(struct ns_record_head *head, enum ns_experiment experiment)
 {
     struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
@@ -80,11 +80,8 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment, ui
     head->n_slots = NS_RECORD_SLOTS;
     head->n_events = NS_RECORD_EVENTS;
     head->pid = getpid();
-    head->parent = getppid();
     head->tick_ns = (uint32_t)tick.tv_nsec;
     head->experiment = experiment;
-    head->began = began;
-    head->began_real = ns_clock_now(CLOCK_REALTIME);
     ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe);
     if (n < 0 || n == (ssize_t)sizeof head->exe)
         n = 0;
@@ -150,7 +147,7 @@ struct ns_record_head *ns_record_file_make(char path[PATH_MAX], enum ns_experime
     if (fd >= 0)
         NS_SYSTEM(SYS_close, fd);
     if (head)
-        begin(head, experiment, began);
+        begin(head, experiment);
     else
         NS_SYSTEM(SYS_unlinkat, AT_FDCWD, path, 0);
     return head;
