@@ -42,10 +42,10 @@ enum { COLUMNS = 80 };
 /* The words that an option takes, below its text; further left if they are too long. */
 static void print_words(enum ns_takes takes, int indent)
 {
-    char text[COLUMNS];
     if (takes < NS_TAKES_SEND)
         return;
-    int length = (int)strlen(ns_words_join(takes, ", ", text, sizeof text));
+    const char *text = ns_words_join(takes, ", ");
+    int length = (int)strlen(text);
     indent = indent + length > COLUMNS ? COLUMNS - length : indent;
     printf("%*s%s\n", indent, "", text);
 }

@@ -151,7 +151,6 @@ int ns_run_main(int argc, char **argv)
 {
     struct run_options options = {0};
     static struct ns_subject subject;
-    char off[128];
     if (!take_options(argc, argv, &options))
         return NS_EXIT_RUN_FAILED;
     argc -= optind;
@@ -161,8 +160,8 @@ int ns_run_main(int argc, char **argv)
         (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
         return NS_EXIT_RUN_FAILED;
     ns_environment_judge(false);
-    if (ns_environment_off(off, sizeof off))
-        ns_say("warning: %s", off);
+    if (ns_environment_off())
+        WARN("%s", ns_environment_off());
     else if (subject.reach.program[0])
         warn_of_policy(&subject.process);
     warn_of_program(&subject.reach);

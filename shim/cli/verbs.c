@@ -176,7 +176,6 @@ static bool take_number(const struct ns_verb_option *row, const struct ns_target
 static bool take(const struct ns_verb_option *row, const struct ns_target *target)
 {
     double number;
-    char known[128];
     /* LIST: an argument of a program may be empty. */
     if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0')
         return NS_REFUSE("--%s must be %s, not ''", row->name, row->value);
@@ -207,8 +206,8 @@ static bool take(const struct ns_verb_option *row, const struct ns_target *targe
     default:
         if (ns_words_find(row->takes, optarg) >= 0)
             break;
-        return NS_REFUSE("--%s must be %s, not '%s'", row->name,
-                         ns_words_join(row->takes, " or ", known, sizeof known), optarg);
+        return NS_REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "),
+                         optarg);
     }
     *(const char **)target->into = optarg;
     return true;
@@ -268,14 +267,14 @@ int ns_words_find(enum ns_takes list, const char *wanted)
     return -1;
 }
 
-char *ns_words_join(enum ns_takes list, const char *last, char *buffer, size_t size)
+const char *ns_words_join(enum ns_takes list, const char *last)
 {
+    static char text[128];
     const char *word;
     size_t used = 0;
-    buffer[0] = '\0';
-    for (unsigned i = 0; (word = ns_words_at(list, i)) && used < size; i++) {
-        const char *before = ns_words_at(list, i + 1) ? ", " : last;
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i == 0 ? "" : before, word);
+    for (unsigned i = 0; (word = ns_words_at(list, i)) && used < sizeof text; i++) {
+        const char *before = i == 0 ? "" : ns_words_at(list, i + 1) ? ", " : last;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, word);
     }
-    return buffer;
+    return text;
 }

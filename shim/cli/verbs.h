@@ -97,7 +97,7 @@ const char *ns_verbs_value(const char *name, int argc, char **argv);
 const char *ns_words_at(enum ns_takes list, unsigned position);
 int ns_words_find(enum ns_takes list, const char *word);
 
-/* "a, b or c" with last " or ", cut to size. Returns buffer. */
-char *ns_words_join(enum ns_takes list, const char *last, char *buffer, size_t size);
+/* "a, b or c" with last " or "; valid until the next call. */
+const char *ns_words_join(enum ns_takes list, const char *last);
 
 #endif

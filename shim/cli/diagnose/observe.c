@@ -68,7 +68,7 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     if (options->outside)
         return;
     ns_reach_inspect(options->program[0], &reach);
-    if (ns_environment_off(text, sizeof text)) {
+    if (ns_environment_off()) {
         NOTE(OUTSIDE "NAGLESHIM_OFF is set");
     } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
         NOTE(OUTSIDE "it %s", ns_reach_reason(reach.verdict));

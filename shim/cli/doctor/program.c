@@ -114,22 +114,21 @@ static bool judge_library(const struct ns_reach *reach)
         ns_output_fact("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
         judge_loading(reach, library, source);
     }
-    if (ns_environment_off(reason, sizeof reason))
-        REASON("%s", reason);
+    if (ns_environment_off())
+        REASON("%s", ns_environment_off());
     return source;
 }
 
 static void judge_rules(const struct ns_policy *policy, const struct ns_process *process)
 {
     unsigned n = 0;
-    char name[160];
     for (size_t i = 0; policy->enabled && i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
         if (!ns_match_process(rule, process))
             continue;
         n++;
-        ns_output_fact(ns_rule_title(rule, name, sizeof name), "send %s, ack %s",
-                       ns_send_name(rule->send), ns_ack_name(rule->ack));
+        ns_output_fact(ns_rule_title(rule), "send %s, ack %s", ns_send_name(rule->send),
+                       ns_ack_name(rule->ack));
     }
     if (!policy->enabled)
         REASON("its policy says \"enabled\": false");

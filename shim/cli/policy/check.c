@@ -46,7 +46,6 @@ static void say_error(void *context, const struct ns_policy_error *error)
 static void say_warning(void *context, const struct ns_rule *rule, const char *text)
 {
     struct check *check = context;
-    char name[160];
     if (ns_output_is_json()) {
         cJSON *entry = cJSON_CreateObject();
         ns_output_number(entry, "rule", rule ? rule->index + 1 : 0);
@@ -54,8 +53,8 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
         ns_output_text(entry, "message", text);
         cJSON_AddItemToArray(check->warnings, entry);
     } else {
-        fprintf(stderr, "%s: warning: %s%s%s\n", check->name,
-                rule ? ns_rule_title(rule, name, sizeof name) : "", rule ? ": " : "", text);
+        fprintf(stderr, "%s: warning: %s%s%s\n", check->name, rule ? ns_rule_title(rule) : "",
+                rule ? ": " : "", text);
     }
 }
 
@@ -217,9 +216,8 @@ static int check_directories(const char *list, bool is_option)
 static int check_here(void)
 {
     const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
-    char off[128];
-    if (ns_environment_off(off, sizeof off))
-        ns_say("warning: %s", off);
+    if (ns_environment_off())
+        ns_say("warning: %s", ns_environment_off());
     ns_environment_judge(false);
     if (named && *named)
         return check_file(NULL, NS_POLICY_NAMED);

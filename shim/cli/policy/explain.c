@@ -149,7 +149,6 @@ static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_
 static unsigned say_rules(const struct ns_policy *policy, const struct ns_subject *subject,
                           const struct ns_socket_facts *facts, const struct ns_rule *last)
 {
-    char name[256];
     unsigned undecided = 0;
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
@@ -161,8 +160,7 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
         ns_output_text(entry, "name", rule->name);
         ns_output_text(entry, "result", result);
         ns_output_text(entry, "why", why);
-        ns_output_line("%s: %s%s%s", ns_rule_title(rule, name, sizeof name), result,
-                       why ? ": " : "", why ? why : "");
+        ns_output_line("%s: %s%s%s", ns_rule_title(rule), result, why ? ": " : "", why ? why : "");
         undecided += is_open;
         if (rule == last)
             break;
@@ -254,7 +252,6 @@ int ns_explain_main(int argc, char **argv)
     static struct ns_subject subject;
     static struct ns_policy_found found;
     static const char *const lists[] = {"tried", "rules", "effects", "warnings"};
-    char off[128];
     int status = NS_EXIT_ERROR;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         ns_output_expect(lists[i]);
@@ -265,8 +262,8 @@ int ns_explain_main(int argc, char **argv)
         return NS_EXIT_ERROR;
     say_process(&subject, options.process);
     say_socket(&options);
-    if (ns_environment_off(off, sizeof off))
-        ns_output_warning("%s here", off);
+    if (ns_environment_off())
+        ns_output_warning("%s here", ns_environment_off());
     ns_environment_judge(true);
     if (ns_subject_find_policy(&subject, options.policy, &found))
         status = explain_socket(found.policy, &subject, &options.facts);

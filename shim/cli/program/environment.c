@@ -81,23 +81,21 @@ static void judge_directories(bool is_report)
 void ns_environment_judge(bool is_report)
 {
     const char *level = value_of("NAGLESHIM_LOG");
-    char known[64];
     judge_names(is_report);
     judge_directories(is_report);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(is_report, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-             ns_words_join(NS_TAKES_LOG, " or ", known, sizeof known), level);
+             ns_words_join(NS_TAKES_LOG, " or "), level);
 }
 
-bool ns_environment_off(char *text, size_t size)
+const char *ns_environment_off(void)
 {
+    static char text[128];
     const char *off = value_of("NAGLESHIM_OFF");
-    bool is_on = off && strcmp(off, "0") != 0;
-    if (is_on)
-        snprintf(text, size,
-                 "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the library is switched off",
-                 off);
-    return is_on;
+    snprintf(text, sizeof text,
+             "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the library is switched off",
+             off ? off : "");
+    return off && strcmp(off, "0") != 0 ? text : NULL;
 }
 
 bool ns_environment_policy_file(const char *file, char path[PATH_MAX])

@@ -12,8 +12,8 @@
  * output (cli/output.h). */
 void ns_environment_judge(bool is_report);
 
-/* Is the kill switch NAGLESHIM_OFF on: anything but empty or "0"? Then text says so. */
-bool ns_environment_off(char *text, size_t size);
+/* A sentence if the kill switch NAGLESHIM_OFF is on: anything but empty or "0". NULL: it is not. */
+const char *ns_environment_off(void);
 
 /* Reads the policy file that a program of this command will find by NAGLESHIM_POLICY, and sets path
  * to its absolute path. If the policy is broken: false, and one line on stderr. */

@@ -298,13 +298,13 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
     return found->policy != NULL;
 }
 
-char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size)
+const char *ns_rule_title(const struct ns_rule *rule)
 {
-    if (rule->name)
-        snprintf(buffer, size, "rule %u \"%s\"", rule->index + 1, rule->name);
-    else
-        snprintf(buffer, size, "rule %u", rule->index + 1);
-    return buffer;
+    static char title[256];
+    const char *name = rule->name, *quote = name ? "\"" : "";
+    snprintf(title, sizeof title, "rule %u%s%s%s%s", rule->index + 1, name ? " " : "", quote,
+             name ? name : "", quote);
+    return title;
 }
 
 void ns_program_say_not_found(const char *word)

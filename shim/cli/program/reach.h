@@ -79,7 +79,7 @@ void ns_program_say_not_found(const char *word);
 /* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
 int ns_program_say_failure(const char *word, int error);
 
-/* 'rule 2 "quotes"', or 'rule 2' if it has no name. Returns buffer. */
-char *ns_rule_title(const struct ns_rule *rule, char *buffer, size_t size);
+/* 'rule 2 "quotes"', or 'rule 2' if it has no name; valid until the next call. */
+const char *ns_rule_title(const struct ns_rule *rule);
 
 #endif
