@@ -3,7 +3,7 @@
 # Computes: it builds.
 # apt-get is a script that copies cJSON's source from the place to which it was fetched before.
 
-export BATS_TEST_TIMEOUT=400 # it builds
+export BATS_TEST_TIMEOUT=1200 # it builds
 load ../helpers/common
 
 setup() {

@@ -5,7 +5,7 @@
 load ../helpers/common
 
 setup_file() {
-    export BATS_TEST_TIMEOUT=600
+    export BATS_TEST_TIMEOUT=1800
     export PACKAGES=$PWD/build/packages
     rm -rf "$PACKAGES"
     # Flags that distributions could add, for the checks of the library below. The others save time: nothing of the rpm

@@ -4,7 +4,7 @@
 # Runs the fuzzers of the policy and of the judge with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
 # FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 
-BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 140))
+BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 640))
 load ../helpers/common
 load ../helpers/policies
 
@@ -20,7 +20,7 @@ fuzz() {
     shift
     [[ $seconds -eq 0 ]] || most=(-max_total_time="$seconds")
     mkdir -p "$T/new" "$CRASHES"
-    timeout "$((seconds + 120))" "$FUZZERS/$name" "${most[@]}" -max_len=4096 -len_control=0 -timeout=20 \
+    timeout "$((seconds + 600))" "$FUZZERS/$name" "${most[@]}" -max_len=4096 -len_control=0 -timeout=20 \
         -artifact_prefix="$CRASHES/$name-" "$T/new" "$@" >"$T/log" 2>&1 3>&- ||
         wrong "$(tail -n 60 "$T/log")"
 }

@@ -3,6 +3,7 @@
 # Computes: the unit tests try many inputs.
 # It also runs the unit tests of the parts that need no preloading.
 
+BATS_TEST_TIMEOUT=600 # at a low priority
 load ../helpers/command
 load ../helpers/policies
 

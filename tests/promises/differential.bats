@@ -5,7 +5,7 @@
 # (make fuzz-programs: 3600 in all) the seeds are new. A script that differs is cut down to a few lines, printed, and kept
 # in build/differential/findings.
 
-BATS_TEST_TIMEOUT=$((${DIFFERENTIAL_SECONDS:-0} + 320))
+BATS_TEST_TIMEOUT=$((${DIFFERENTIAL_SECONDS:-0} + 1220))
 load ../helpers/common
 
 setup() {
@@ -17,7 +17,7 @@ setup() {
 
 # differential OPTION...: runs the driver, whose last line counts programs and differences.
 differential() {
-    timeout "$((${DIFFERENTIAL_SECONDS:-0} + 300))" tests/differential/differential "$@" 3>&-
+    timeout "$((${DIFFERENTIAL_SECONDS:-0} + 1200))" tests/differential/differential "$@" 3>&-
 }
 
 # enough PROGRAMS: at least this many ran. At most 1 % of them, plus one, differed between two runs without a library.
