@@ -39,8 +39,7 @@ bool ns_kernel_has_ulp(int fd)
 }
 
 /* Members of struct tcp_info, as words: libc's struct is older. */
-enum { UNACKED = 6, LAST_SENT = 11, LAST_RECEIVED = 13, RTT = 17, ADVMSS = 21 };
-enum { UNSENT = 36, MIN_RTT, WORDS };
+enum { UNACKED = 6, RTT = 17, ADVMSS = 21, UNSENT = 36, MIN_RTT = 37, WORDS };
 
 /* False if the kernel does not know all of them, or has measured no round trip yet. */
 static bool ask_line(int fd, uint32_t *info)
@@ -61,16 +60,6 @@ unsigned ns_kernel_segment(int fd)
     enum { TIMESTAMPS = 12 }; /* bytes of this option in each segment */
     uint32_t info[WORDS];
     return ask_line(fd, info) ? info[ADVMSS] - TIMESTAMPS : UINT_MAX;
-}
-
-bool ns_kernel_data_ages(int fd, unsigned *sent, unsigned *received)
-{
-    uint32_t info[WORDS];
-    if (!ask_line(fd, info))
-        return false;
-    *sent = info[LAST_SENT] * 1000; /* ms in struct tcp_info */
-    *received = info[LAST_RECEIVED] * 1000;
-    return true;
 }
 
 /* Few segments fill no line: perhaps the peer delays its ACKs, and Nagle's algorithm would wait. */

@@ -44,10 +44,6 @@ unsigned ns_kernel_rtt(int fd);
  * TCP_MAXSEG is that of this end's own segments. UINT_MAX if the kernel does not say. */
 unsigned ns_kernel_segment(int fd);
 
-/* Microseconds since the last segment with data was sent and since the last one came (TCP_INFO), in
- * steps of the kernel's tick. False if the kernel does not say. */
-bool ns_kernel_data_ages(int fd, unsigned *sent, unsigned *received);
-
 /* Is data in the receive buffer? */
 bool ns_kernel_has_unread(int fd);
 

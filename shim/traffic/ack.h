@@ -67,17 +67,12 @@ static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
     state->rtt = (us < 510000 ? us / 1000 + 1 : 511) & 511;
 }
 
-static inline unsigned ns_ack_rtt(struct ns_ack_state state)
-{
-    return state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
-}
-
 /* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
  * for so many round trips? limited: the library has limited the delay. */
 static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
                                   bool limited)
 {
-    unsigned rtt = ns_ack_rtt(state);
+    unsigned rtt = state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
     unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
     return us + (limited ? NS_ACK_THERE : NS_ACK_COARSE) >= trips * rtt + delay &&
@@ -231,31 +226,6 @@ static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
     ns_ack_try(state);
     state->interactive |= state->heard;
     ns_ack_clear(state);
-}
-
-/* The application has answered what it read before, and reads again at the time us. Has the kernel
- * had the time to acknowledge meanwhile what came and stayed unread? */
-static inline bool ns_ack_had_time(struct ns_ack_state state, uint32_t us, bool limited)
-{
-    bool answered = state.interactive && !state.pending && !state.sent;
-    return answered && !(limited && ns_ack_is_free(state)) && /* the limit goes after this read */
-           ns_ack_age(state, us) + NS_ACK_COARSE >= (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
-}
-
-/* It has. Microseconds since the application sent data, and since data came: if the answer was no
- * later than the kernel's delay, and data came after this ACK and as late as it allowed, the peer
- * has waited for it. Lost segments end the interactive mode, too, but data is not as late then. */
-static inline void ns_ack_by_kernel(struct ns_ack_state *state, uint32_t us, unsigned sent,
-                                    unsigned received)
-{
-    bool in_time = ns_ack_age(*state, us) + NS_ACK_COARSE < NS_ACK_DELAY + sent;
-    bool late = sent + NS_ACK_COARSE >= NS_ACK_DELAY + 2 * ns_ack_rtt(*state);
-    if (!ns_ack_is_free(*state)) {
-        ns_ack_spend(state, true);
-    } else if (in_time && late && received + NS_ACK_COARSE < NS_ACK_DELAY) {
-        ns_ack_judge(state, true);
-        state->unlimited = 0; /* only the library's limit makes it earlier */
-    }
 }
 
 /* The pending ACK is sent. */

@@ -134,18 +134,6 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
     }
 }
 
-/* Only the kernel can acknowledge data that stays unread (SO_RCVLOWAT, MSG_PEEK, a nap). */
-static void note_unread(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
-{
-    unsigned sent, received;
-    if (!ns_ack_had_time(*state, us, is_limited(conn)) || is_delaying(fd))
-        return;
-    if (!state->rtt)
-        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
-    if (ns_kernel_data_ages(fd, &sent, &received))
-        ns_ack_by_kernel(state, us, sent, received);
-}
-
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
@@ -175,8 +163,6 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         us = ns_push_time(ns_ack_is_free(state));
     if (unseen)
         suspect(fd, conn, &state, us);
-    if (!(flags & MSG_WAITALL))
-        note_unread(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
     /* Nagle's algorithm holds no full segment: it waited for the line or the congestion window. */

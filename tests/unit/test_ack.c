@@ -10,9 +10,8 @@ enum { NEAR, FAR, ROUNDS = 1000, QUEUE = 4096 };
 
 /* The words of a script are a letter and a number each: w writes a piece; r reads so many pieces; a
  * reads them in one call that waits for all; s sleeps so many ms; x so many ms on average, at
- * random; b computes for so many ms; t reads until the next tick of a clock with this period; n16.2
- * looks at each tick of 16 ms, and reads when there are two pieces; i: only one round in so many
- * has the next word. Then the next round begins. */
+ * random; b computes for so many ms; t reads until the next tick of a clock with this period; i:
+ * only one round in so many has the next word. Then the next round begins. */
 struct peer {
     const char *name, *near, *far;
     bool holds; /* the far end has Nagle's algorithm */
@@ -42,13 +41,13 @@ struct end {
 
 struct world {
     struct line line;
-    bool holds, library, unread; /* ...; only the kernel's ACK can release what it waits for */
-    double now, due;             /* the kernel's delayed ACK of the near end; 0: none */
-    bool unlimited;              /* the library has not limited the delay, or no longer does */
+    bool holds, library;
+    double now, due; /* the kernel's delayed ACK of the near end; 0: none */
+    bool unlimited;  /* the library has not limited the delay, or no longer does */
     bool pingpong, whole, whole_judged;
     double whole_at;
     int unacked, acks[2], stalls;
-    double held_at, arrived, wrote; /* data came to the near end; it sent data */
+    double held_at;
     struct ns_ack_state state;
     unsigned waits, known;
     struct end ends[2];
@@ -95,8 +94,8 @@ static void far_sends(struct world *world)
         return;
     }
     if (world->held_at > 0)
-        world->stalls += world->now - world->held_at >
-                         world->line.trip + 2 * world->line.jitter + (world->unread ? 14 : 6);
+        world->stalls +=
+            world->now - world->held_at > world->line.trip + 2 * world->line.jitter + 6;
     world->held_at = 0;
     put(&world->ends[NEAR], world, far->queued);
     far->sent += far->queued;
@@ -156,9 +155,6 @@ static void near_reads(struct world *world)
     uint32_t now = us(floor(world->now / tick) * tick);
     bool late = ns_ack_shows(world->state, world->waits) &&
                 ns_ack_is_late(world->state, ns_ack_age(world->state, now), 1, limited(world));
-    if (ns_ack_had_time(world->state, now, limited(world)) && !world->pingpong)
-        ns_ack_by_kernel(&world->state, now, us(world->now - world->wrote),
-                         us(world->now - world->arrived));
     ns_ack_read(&world->state, world->waits, now, limited(world), late);
     learn(world, before);
 }
@@ -169,8 +165,7 @@ static void near_writes(struct world *world)
     bool late = ns_ack_is_pending(world->state) && limited(world) && world->due == 0;
     ns_ack_wrote(&world->state, late);
     learn(world, before);
-    world->pingpong |= world->state.heard && world->now - world->arrived < 40; /* ATO */
-    world->wrote = world->now;
+    world->pingpong |= world->state.heard;
     acknowledge(world, 1);
 }
 
@@ -232,15 +227,6 @@ static void go_on(struct world *world, int which)
                     near_waits(world);
                 return;
             }
-            break;
-        case 'n':
-            if (end->wake == 0 ||
-                (world->now >= end->wake && end->here < fmod(number, 1) * 10 - 0.5))
-                end->wake = (floor(world->now / floor(number)) + 1) * floor(number);
-            if (world->now < end->wake)
-                return;
-            end->need = end->here;
-            near_reads(world);
             break;
         case 't':
             if (which == NEAR && end->here)
@@ -306,7 +292,6 @@ static void arrive(struct world *world, int which)
         return;
     }
     world->unacked += pieces;
-    world->arrived = world->now;
     if (world->due == 0)
         world->due = world->now + (limited(world) ? 8 : fmax(40, world->line.trip)) + 4 * chance();
 }
@@ -314,7 +299,6 @@ static void arrive(struct world *world, int which)
 static void play(struct world *world, const struct peer *peer)
 {
     world->holds = peer->holds;
-    world->unread = strchr(peer->near, 'n');
     world->now = 1000 * chance();
     world->ends[NEAR].script = world->ends[NEAR].word = peer->near;
     world->ends[FAR].script = world->ends[FAR].word = peer->far;
@@ -385,19 +369,6 @@ static const struct peer peers[] = {
     {"a third of them 10 ms late", "w a1", "r1 i3 s10 w", false, 0, false, 0},
     {"a third of them 10 ms late, held", "w a2", "r1 i3 s10 w w", true, 20, false, 0},
     {"all after 45 ms", "w a1", "r1 s45 w", false, 0, false, 0},
-    {"requests wait for the ticks of a clock of 16 ms", "n16.1 w", "w r1", false, 0, false, 0},
-    {"30 ms", "n30.1 w", "w r1", false, 0, false, 0},
-    {"100 ms", "n100.1 w", "w r1", false, 0, false, 0},
-    {"and come in two pieces, held", "n16.2 w", "w w r1", true, 4, true, 0},
-    {"a request stays unread until its second piece is there, held", "n1.2 w", "w w r1", true, 4,
-     true, 0},
-    {"not held, 10 ms apart", "n1.2 w", "w s10 w r1", false, 0, false, 0},
-    {"not held, 30 ms apart", "n1.2 w", "w s30 w r1", false, 0, false, 0},
-    {"an answer stays unread until its second piece is there, held", "w n1.2", "r1 w w", true, 4,
-     true, 0},
-    {"the client thinks for 20 ms", "w n1.2 s20", "r1 w w", true, 4, true, 0},
-    {"the server thinks for 20 ms", "n1.2 s20 w", "w w r1", true, 4, true, 0},
-    {"for 60 ms", "n1.1 s60 w", "w r1", false, 0, false, 0},
 };
 
 static struct world played(const struct peer *peer, struct line line, bool library, unsigned known)
@@ -418,8 +389,6 @@ CHECK(check_peers)
         for (int j = 0; j < 6; j++) {
             const struct peer *peer = &peers[i];
             struct line line = {trips[j / 2], fmin(peer->jitter, trips[j / 2]), j % 2};
-            if (peer->holds && strchr(peer->near, 'n') && !line.limits)
-                continue; /* nothing helps */
             struct world without = played(peer, line, false, 0), with = played(peer, line, true, 0);
             const int *most = without.acks, *seen = with.acks;
             bool random = strchr(peer->near, 'x') || strchr(peer->far, 'x');
