@@ -190,11 +190,11 @@ static void print_advice(const struct options *options, unsigned listeners)
     const struct ns_cure *cure = &options->cure;
     if (!cure->follow && *options->reason)
         ns_output_line("%sFor connections that are opened later, add --follow.",
-                       listeners ? "Connections accepted by these listeners inherit the options. "
-                                 : "");
-    if (cure->follow && !*options->reason)
-        ns_output_line("Connections that were cured keep the options until they are closed.");
-    else if (!cure->dry_run)
+                       listeners
+                           ? "Connections accepted by these listeners inherit the options, and "
+                             "keep TCP_NODELAY at an undo. "
+                           : "");
+    if (!cure->dry_run)
         ns_output_line("To restore the options: nagleshim cure --undo");
 }
 

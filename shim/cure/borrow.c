@@ -59,18 +59,32 @@ int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
     return -ENOENT;
 }
 
+/* Has a connection inherited its mark? Then its SYN was saved. A value that is too short leaves it
+ * there (do_tcp_getsockopt, net/ipv4/tcp.c). */
+static bool is_inherited(int fd)
+{
+    enum { SAVED_SYN = 28 }; /* TCP_SAVED_SYN, linux/tcp.h */
+    char byte;
+    socklen_t size = sizeof byte;
+    return getsockopt(fd, IPPROTO_TCP, SAVED_SYN, &byte, &size) != 0 && errno == EINVAL && size > 1;
+}
+
 struct ns_cure_values ns_cure_get(int fd)
 {
-    return (struct ns_cure_values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION),
-                                   get(fd, NS_MARK_OPTION)};
+    int mark = get(fd, NS_MARK_OPTION);
+    if (mark == NS_MARK_OWN_0 && is_inherited(fd))
+        mark = NS_MARK_OWN_1;
+    return (struct ns_cure_values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION), mark};
 }
 
 int ns_cure_set(int fd, const struct ns_cure_values *values)
 {
-    int error = values->mark >= 0 ? set(fd, NS_MARK_OPTION, values->mark) : 0;
+    int error = values->mark > NS_MARK_NONE ? set(fd, NS_MARK_OPTION, values->mark) : 0;
     if (!error && values->nodelay >= 0)
         error = set(fd, TCP_NODELAY, values->nodelay);
     if (!error && values->delack >= 0 && !ns_group_limit(fd, values->delack))
         error = set(fd, NS_DELACK_OPTION, values->delack);
+    if (!error && values->mark == NS_MARK_NONE) /* last: an undo that is killed can be repeated */
+        error = set(fd, NS_MARK_OPTION, NS_MARK_NONE);
     return error;
 }

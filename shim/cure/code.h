@@ -24,9 +24,9 @@ enum {
 /* A socket whose TCP_NODELAY was set, or is kept on, has a mark: the value that its program asked
  * for, which is what an undo restores. It is kept in TCP_SAVE_SYN, which has no effect on a
  * connection. A listener with a mark keeps the SYN of each connection (tcp_conn_request,
- * net/ipv4/tcp_input.c); connections inherit the mark, and one of a program that uses TCP_SAVE_SYN
- * itself has OWN_1, too: it keeps its TCP_NODELAY. A map for sockets would cost a tenth of the
- * connections a second. */
+ * net/ipv4/tcp_input.c), which inherits the mark. The program may have set its TCP_NODELAY since,
+ * so an inherited mark counts as OWN_1, as that of a program that uses TCP_SAVE_SYN itself does. A
+ * map for sockets would cost a tenth of the connections a second. */
 enum {
     NS_MARK_OPTION = 27, /* TCP_SAVE_SYN */
     NS_MARK_NONE = 0,

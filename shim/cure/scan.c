@@ -181,17 +181,20 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
 }
 
 /* What a socket is to have. options: those of its rule, or 0. Outside a group, the program's own
- * TCP_NODELAY needs no mark. */
+ * TCP_NODELAY needs no mark. A listener with a TCP_SAVE_SYN of its own keeps its TCP_NODELAY. */
 static struct ns_cure_values wanted(const struct ns_cure *cure, bool listens, bool in_group,
                                     unsigned options, const struct ns_cure_values *now)
 {
-    const bool is_cured = now->nodelay == 1 && now->mark != NS_MARK_NONE;
-    const int own = !is_cured ? now->nodelay : !listens && now->mark == NS_MARK_OWN_1;
-    const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0);
+    const bool marked = listens ? now->mark == NS_MARK_OWN_0 : now->mark != NS_MARK_NONE;
+    const bool is_cured = now->nodelay == 1 && marked;
+    const bool saves_syns = listens && !is_cured && now->mark; /* its program asked for it */
+    const int own = is_cured ? now->mark == NS_MARK_OWN_1 : now->nodelay;
+    const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0) && !saves_syns;
     const bool limits = options & NS_CODE_DELACK;
-    struct ns_cure_values then = {sets ? 1 : own, -1, is_cured ? NS_MARK_NONE : now->mark};
-    if (sets) /* connections inherit a listener's mark, and may have set TCP_NODELAY themselves */
-        then.mark = listens || own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
+    const bool unmarks = is_cured || (!listens && now->mark == NS_MARK_OWN_0);
+    struct ns_cure_values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
+    if (sets)
+        then.mark = own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
     /* The limit is not known before Linux 6.17. */
     if (now->delack < 0 ? in_group : limits != (now->delack == cure->least_delack))
         then.delack = limits ? ns_group_least_delack() : DELACK_DEFAULT_US;

@@ -115,14 +115,17 @@ END
     expect 0 stderr is "nagleshim cure: no socket was restored"
     # A program with TCP_SAVE_SYN of its own.
     local words
-    for words in 'listener 1 27' connect 'accepted 1'; do
+    for words in 'listener 1 27' 'listener 1' connect 'accepted 1'; do
         echo "$words" >&7
         expect_options
     done
     cure --undo
     expect 0 stderr is "nagleshim cure: no socket was restored"
+    echo 'listener 0' >&7
+    expect_options "listener 0 .*" "accepted 1 .*"
+    cure --pid "${NS_PID[options]}"
     echo >&7
-    expect_options "accepted 1 .*"
+    expect_options "listener 0 .*" "accepted 1 .*"
 }
 
 @test "one undo reverts two runs with different policies" {
