@@ -2,8 +2,12 @@
 """Programs that need no cure, which the library must not slow down."""
 
 import functools
+import os
+import pathlib
+import shutil
+import tempfile
 
-from side_by_side import BUILT_IN, NO_SHIM, PROBES, field, free_port, matched, modes, path
+from side_by_side import BUILT_IN, NO_SHIM, PROBES, CannotRun, field, free_port, matched, modes, path
 
 
 def compare_overhead(bench, name, run, pairs, note=""):
@@ -32,6 +36,43 @@ def bench_redis(bench):
                          lambda place, policy: redis(bench, place, policy, clients, pipelining, count), bench.pairs(9))
 
 
+NGINX = """
+daemon off; worker_processes 1; pid {dir}/pid; error_log stderr crit;
+events {{ worker_connections 512; }}
+http {{
+    access_log off; tcp_nodelay on; keepalive_requests 1000000;
+    client_body_temp_path {dir}/a; proxy_temp_path {dir}/b; fastcgi_temp_path {dir}/c;
+    uwsgi_temp_path {dir}/d; scgi_temp_path {dir}/e;
+    upstream behind {{ server 127.0.0.1:{behind}; keepalive 64; keepalive_requests 1000000; }}
+    server {{
+        listen 127.0.0.1:{front};
+        location / {{
+            proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection "";
+        }}
+    }}
+    server {{ listen 127.0.0.1:{behind}; location / {{ return 200 "{text}"; }} }}
+}}
+"""
+
+
+def wrk(bench, place, policy, connections):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=bench.work))
+    front = free_port()
+    (folder / "conf").write_text(NGINX.format(dir=folder, front=front, behind=free_port(), text="x" * 512))
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    out = bench.exchange(place, (policy, policy), [nginx, "-e", "stderr", "-p", folder, "-c", folder / "conf"],
+                         ["wrk", "-t", 1, "-c", connections, "-d", "1s", f"http://127.0.0.1:{front}/"], front)
+    if "Non-2xx" in out or "Socket errors" in out:
+        raise CannotRun(f"wrk says: {out.strip()[-300:]}")
+    return 1 / matched(r"Requests/sec: +([0-9.]+)", out, "wrk")
+
+
+def bench_wrk(bench):
+    for connections in (1, 20):
+        compare_overhead(bench, f"wrk through nginx as a proxy, {connections} connections",
+                         lambda place, policy: wrk(bench, place, policy, connections), bench.pairs(9, 2))
+
+
 def probe_pair(bench, place, policies, probe, *counts):
     """Seconds for a request of a probe that is its own server and client."""
     out = bench.exchange(place, policies, [PROBES / probe, "server", 0],
@@ -54,4 +95,4 @@ def bench_connections(bench):
                 bench.add_ratio(name, cpus, times, without)
 
 
-BENCHES = (bench_redis, bench_connections)
+BENCHES = (bench_redis, bench_wrk, bench_connections)
