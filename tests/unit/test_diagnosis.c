@@ -120,6 +120,7 @@ static char *next_command(void)
 {
     struct ns_report report = {.diagnosis = &diagnosis, .command = "nagleshim"};
     ns_report_advise(&report);
+    free(report.subject);
     free(report.now);
     return report.next;
 }
@@ -510,6 +511,7 @@ CHECK(check_words)
            strcmp(words.next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
                               "'x?y?' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");
+    free(words.subject);
     free(words.next);
     free(words.now);
 }
