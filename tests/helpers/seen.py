@@ -77,7 +77,7 @@ def control(row, says, rounds):
                    f"the control does not stall: {delayed} delayed ACKs, {slow} of {rounds} rounds take over 20 ms")
 
 
-def judge_view(row, view, writer, expected, other):
+def judge_view(row, view, writer, expected, other, flags):
     reader = "server" if writer == "client" else "client"
     ends = {writer: GRADES[expected], reader: GRADES[other]}
     if writer == "either":
@@ -96,7 +96,7 @@ def judge_view(row, view, writer, expected, other):
             wrong = grade in CALLED and (grade != "likely" or "proven" not in grades)
             check = row.expect if wrong or grades == GRADES["far"] else row.hope
             check(grade in grades or (grade == HELD and at_peer), f"{view}, the {end}: {grade}, not {' or '.join(grades)}")
-        if end == reader and writer != "either" and expected == "proven" and other != "far":
+        if end == reader and writer != "either" and expected == "proven" and other != "far" and "distant" not in flags:
             row.hope(HELD in found, f"{view}, the {end} is not '{HELD}', but {' and '.join(found)}")
         row.expect(not at_peer or set(GRADES[expected]) & set(CALLED) or writer == "either" or other == "likely",
                    f"{view}, the {end}: its peer is called {' and '.join(at_peer)}")
@@ -128,7 +128,7 @@ def judge_stalls(row, flags):
 def watched(row, says, besides, flags):
     writer, inside, outside, other = (says.split() + ["no"])[:4]
     for view, expected in (("inside", inside), ("outside", outside)):
-        judge_view(row, view, writer, expected, other)
+        judge_view(row, view, writer, expected, other, flags)
     for word in besides.split():
         views, _, cause = word.rpartition(":")
         for view in (views,) if views else ("inside", "outside"):
