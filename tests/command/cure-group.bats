@@ -191,7 +191,7 @@ while True:
     cure --cgroup "$group"
     short_connections 1000 >"$T/with"
     echo "without: $(cat "$T/without") of 100, with: $(cat "$T/with") of 5000"
-    holds "$(field late "$T/without") > 15 && $(field late "$T/with") <= 50"
+    holds "$(field late "$T/without") > 15 && $(field late "$T/with") <= 10"
 }
 
 # options_are "NAME NODELAY"...: the program's sockets have these values, after it has read $words.
