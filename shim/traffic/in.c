@@ -158,9 +158,9 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
     bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child() ||
                   NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
-    uint32_t us = 0;
-    if (state.interactive || state.sent || unseen)
-        us = ns_push_time(ns_ack_is_free(state));
+    bool due = state.interactive || state.sent; /* otherwise only suspect needs the time */
+    bool coarse = due ? ns_ack_is_free(state) : !is_limited(conn) && !NS_GET(conn, asks);
+    uint32_t us = due || unseen ? ns_push_time(coarse) : 0;
     if (unseen)
         suspect(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
