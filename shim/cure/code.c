@@ -214,12 +214,14 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
      * field here. */
     load(code, 1, 6, offsetof(struct bpf_sock_ops, reply));
     jump(code, &out, BPF_JEQ, 1, NS_KERNEL_MAGIC);
-    read_address(code, offsetof(struct bpf_sock_ops, local_ip4),
-                 offsetof(struct bpf_sock_ops, local_ip6),
-                 offsetof(struct bpf_sock_ops, local_port), LOCAL);
-    read_address(code, offsetof(struct bpf_sock_ops, remote_ip4),
-                 offsetof(struct bpf_sock_ops, remote_ip6),
-                 offsetof(struct bpf_sock_ops, remote_port), REMOTE);
+    if (entries > policy->n_rules) {
+        read_address(code, offsetof(struct bpf_sock_ops, local_ip4),
+                     offsetof(struct bpf_sock_ops, local_ip6),
+                     offsetof(struct bpf_sock_ops, local_port), LOCAL);
+        read_address(code, offsetof(struct bpf_sock_ops, remote_ip4),
+                     offsetof(struct bpf_sock_ops, remote_ip6),
+                     offsetof(struct bpf_sock_ops, remote_port), REMOTE);
+    }
     match_rules(code, policy);
     jump(code, &out, BPF_JEQ, 7, 0);
     set(code, 1, NS_KERNEL_MAGIC);
