@@ -136,6 +136,17 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         hold(fd, conn, mode);
 }
 
+/* Apart, because the path of other writes saves no registers then. */
+__attribute__((noinline)) static bool burst_goes_on(struct ns_conn *conn, unsigned from)
+{
+    struct ns_burst burst = ns_conn_burst(conn);
+    if (!ns_pending_only(conn) || ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
+                                                (uint8_t)ns_thread.waits) == NS_BURST_LATE)
+        return false;
+    ns_conn_burst_put(conn, burst);
+    return true;
+}
+
 bool ns_out_goes_on(struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
@@ -148,16 +159,10 @@ bool ns_out_goes_on(struct ns_conn *conn)
         ns_ack_wrote(&ack, false);
         ns_conn_ack_put(conn, ack);
     }
-    if (!NS_GET(conn, held))
-        return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
-               (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
-    struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_pending_only(conn) ||
-        ns_burst_held(&burst, mode->from, ns_push_clock(), NS_GET(conn, pause),
-                      (uint8_t)ns_thread.waits) == NS_BURST_LATE)
-        return false;
-    ns_conn_burst_put(conn, burst);
-    return true;
+    if (NS_GET(conn, held))
+        return burst_goes_on(conn, mode->from);
+    return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
+           (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
 }
 
 /* Before a write of a connection that the application does not cork. */
