@@ -5,6 +5,10 @@
 bats_require_minimum_version 1.5.0
 export -n NAGLESHIM_MUST_WORK # the command warns of it
 
+# bats notes each command before it runs, for the report of a failure. For those of the helpers, this takes a third of the
+# tests' time. A test that fails beside others runs again alone, and only then has its report lines of the helpers, too.
+[[ ${NS_AGAIN-} != 1 ]] || bats_add_debug_exclude_path "${BASH_SOURCE[0]%/*}"
+
 # Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {
     if [[ ${NAGLESHIM_MUST_WORK:-} == 1 ]]; then
@@ -156,12 +160,15 @@ holds() {
     awk "BEGIN { exit !($1) }"
 }
 
-# ns_python MODULE...: sets python to the first Python that has these modules.
+# ns_python MODULE...: sets python to the first Python that has these modules. A run of the tests looks for it once.
 ns_python() {
+    local known="${NS_WORK:-$T}/python $*"
+    ! read -r python 2>/dev/null <"$known" || return 0
     for python in /usr/bin/python3 python3; do
         if "$python" -c 'import importlib, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)' "$@" 2>/dev/null; then
+            echo "$python" >"$known"
             return 0
         fi
     done
