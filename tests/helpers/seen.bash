@@ -26,17 +26,13 @@ seen_teardown_file() {
 
 # seen_row CASE: reads its lines of seen.table, or of $SEEN_TABLE, into the associative array "row".
 seen_row() {
-    local key value rest case=''
+    local key value
     row=([rounds]=24 [ends]=1)
     while read -r key value; do
-        [[ $key != '#'* && -n $key ]] || continue
-        if [[ $value == '| '* ]]; then
-            case=$key
-        elif [[ $case == "$1" ]]; then
-            row[$key]=$value
-            [[ $key != run ]] || row[server]=${value% <> *} row[client]=${value#* <> }
-        fi
-    done <"${SEEN_TABLE:-tests/scenarios/seen.table}"
+        row[$key]=$value
+    done < <(awk -v name="$1" '/^#/ { next } $2 == "|" { found = $1 == name; next } found && NF' \
+        "${SEEN_TABLE:-tests/scenarios/seen.table}")
+    row[server]=${row[run]% <> *} row[client]=${row[run]#* <> }
     [[ -n ${row[says]-} ]]
 }
 
@@ -58,7 +54,7 @@ seen_programs() {
     memcached) server=(memcached -p "$port" -U 0 -l 127.0.0.1 -u "$(id -un)") ;;
     mosquitto) server=(mosquitto -p "$port") ;;
     redis) server=(redis-server --port "$port" --save '' --bind 127.0.0.1) ;;
-    *) read -ra server <<<"$python $turns server $port $rounds ${row[ends]} ${row[server]}" ;;
+    *) read -ra server <<<"$python -S $turns server $port $rounds ${row[ends]} ${row[server]}" ;;
     esac
     case ${row[client]} in
     redhat-static) client=("$BATS_TEST_TMPDIR/client" --stats --warmup "$warm" "$host" "$port" "$rounds") ;;
@@ -76,7 +72,7 @@ seen_programs() {
     memcached) client=("$python" "$scripts/memcached_client.py" "$port" "$rounds") ;;
     mosquitto) client=("$python" "$scripts/mqtt_echo.py" "$port" "$rounds" 2) ;;
     redis) client=(redis-benchmark -q -p "$port" -n "$rounds" -c 20 -t 'set,get') ;;
-    *) read -ra client <<<"$python $turns client $host $port $rounds ${row[ends]} ${row[client]}" ;;
+    *) read -ra client <<<"$python -S $turns client $host $port $rounds ${row[ends]} ${row[client]}" ;;
     esac
 }
 
@@ -190,10 +186,10 @@ seen_once() {
         wait "$view" || status=$?
     done
     [[ $status -eq 0 ]] || wrong "it failed:" "$T"/*/*.err || return
-    "$python" tests/helpers/seen.py "$T" "${row[says]}" "${row[besides]-}" "${row[flags]-}" || return
+    "$python" -S tests/helpers/seen.py "$T" "${row[says]}" "${row[besides]-}" "${row[flags]-}" || return
     [[ -e $T/inside/cure.json && " ${row[flags]-} " != *' uncured '* ]] || return 0
     (seen_cure) 3>&- || return 1
-    "$python" tests/helpers/seen.py "$T" cured "${row[flags]-}"
+    "$python" -S tests/helpers/seen.py "$T" cured "${row[flags]-}"
 }
 
 # seen CASE: a stall that was missed is tried again twice. Everything else fails at once.
@@ -206,7 +202,7 @@ seen() {
     mkdir -p "$site"
     head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
     (seen_control) 3>&- || return 1
-    "$python" tests/helpers/seen.py "$T" control "${row[says]}" "${row[rounds]}" || return
+    "$python" -S tests/helpers/seen.py "$T" control "${row[says]}" "${row[rounds]}" || return
     for attempt in 1 2 3; do
         status=0
         port=$((port + 1))
