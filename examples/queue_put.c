@@ -12,6 +12,7 @@ static const char help[] =
     "Post COUNT messages to queue_server over one connection, headers and body in two writes.\n"
     "  --get        GET instead, which is one write\n"
     "  --nodelay    TCP_NODELAY\n"
+    "  --pause US   wait US microseconds before each request\n"
     "  --csv FILE   write the latency of each counted request\n"
     "  --warmup N   requests before those that count (0)\n"
     "  --help       this text\n";
@@ -19,6 +20,7 @@ static const char help[] =
 struct request {
     const char *host;
     bool get;
+    long pause_us;
 };
 
 /* The headers are as long as those of the storage services that this program imitates. */
@@ -66,6 +68,8 @@ static void run(int fd, const struct request *request, struct rounds *rounds)
         snprintf(expected, sizeof(expected), "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s",
                  request->get ? "200 OK" : "201 Created", request->get ? BODY : 0,
                  request->get ? body : "");
+        if (request->pause_us > 0)
+            usleep((useconds_t)request->pause_us);
         rounds_begin(rounds, fd);
         write_all(fd, head, length);
         if (!request->get)
@@ -92,6 +96,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {ALL_OPTIONS,
                                             NODELAY_OPTION,
                                             {"get", no_argument, NULL, 'g'},
+                                            {"pause", required_argument, NULL, 'p'},
                                             {"csv", required_argument, NULL, 'o'},
                                             END_OF_OPTIONS};
     struct common common = COMMON_DEFAULTS;
@@ -104,6 +109,8 @@ int main(int argc, char **argv)
             continue;
         if (option == 'g')
             request.get = true;
+        if (option == 'p')
+            request.pause_us = parse_number(optarg, "--pause", 1, 999999);
         if (option == 'o')
             csv = optarg;
     }

@@ -15,11 +15,11 @@ teardown() {
 }
 
 # posts NAME OPTIONS...: starts a client that posts to a server for some seconds, in their own network namespace. $pid is
-# the client. If it does not stall, it never waits for long, and must leave the processors to others.
+# the client. If it does not stall, it pauses before each request, to leave the processors to others.
 posts() {
-    local name=$1 lower=()
+    local name=$1
     shift
-    [[ $#$PRELOAD == 0 ]] || lower=(chrt --other 0 nice)
+    [[ $#$PRELOAD == 0 ]] || set -- "$@" --pause 500
     cat >"$T/$name.sh" <<'END'
 ip link set lo up
 "$1/queue_server" --connections 1 0 >"$2.port" &
@@ -28,7 +28,7 @@ port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
 shift 2
 exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 127.0.0.1 "$port" 100000000
 END
-    ns_start "$name" "${lower[@]}" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
+    ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
     pid=${NS_PID[$name]}
     # The warm-up is over, and the process is the client.
     timeout 10 bash -c "until [[ \$(cat /proc/$pid/comm) == queue_put* ]]; do sleep 0.01; done"
