@@ -9,9 +9,9 @@ setup() {
     INSTALLED=$T/installed
 }
 
-# make without the variables of a make that runs the tests.
+# make without the variables of a make that runs the tests, and with its own directories.
 quiet_make() {
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" 3>&-
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u PREFIX -u LIBDIR make -s "$@" 3>&-
 }
 
 # Prints every file below a directory, with its mode and its path relative to the directory.
