@@ -7,7 +7,8 @@
 /* The kernel's estimate of the rate changes during a hold, and a piece is paced as a whole. */
 #define PACING_SLACK 2.0
 
-uint64_t ns_hold_in_flight(const struct ns_look *look)
+/* Bytes that are sent and not acknowledged. Exact, except that a SYN may count as one more. */
+static uint64_t in_flight(const struct ns_look *look)
 {
     uint64_t most = (uint64_t)look->unacked * look->mss;
     uint64_t known = look->sent + 1 > look->acked ? look->sent + 1 - look->acked : 0;
@@ -16,7 +17,7 @@ uint64_t ns_hold_in_flight(const struct ns_look *look)
 
 static bool window_is_open(const struct ns_look *look)
 {
-    return ns_hold_in_flight(look) + look->unsent <= look->window;
+    return in_flight(look) + look->unsent <= look->window;
 }
 
 static bool is_calm(const struct ns_look *look, const struct ns_look *before)
@@ -44,7 +45,7 @@ bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
 {
     if (look->pacing == 0) /* not reported; without a limit it is UINT64_MAX */
         return false;
-    double seconds = (double)ns_hold_in_flight(look) / (double)look->pacing;
+    double seconds = (double)in_flight(look) / (double)look->pacing;
     return (double)held_ns < PACING_SLACK * seconds * 1e9;
 }
 

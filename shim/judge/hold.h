@@ -15,9 +15,6 @@ enum ns_held {
 /* before: the sample before, to see what was retransmitted since; NULL: none. */
 enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before);
 
-/* Bytes that are sent and not acknowledged. Exact, except that a SYN may count as one more. */
-uint64_t ns_hold_in_flight(const struct ns_look *look);
-
 /* Could pacing explain that bytes stay unsent for so long? */
 bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns);
 

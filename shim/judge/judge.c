@@ -170,7 +170,7 @@ static bool blame(struct ns_judge *judge, const struct ns_look *look, enum ns_de
     if (is_inside(look))
         judge->stuck = (uint8_t)delay;
     else
-        ns_verdict_delay(&judge->verdict, delay, length);
+        ns_verdict_delay(&judge->verdict, delay, 1, length);
     return false;
 }
 
@@ -313,7 +313,7 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
         bool counts = look->at - last->at < (uint64_t)APART_MS * MS &&
                       (judge->stuck != NS_DELAY_PEER || replied);
         if (judge->state == FREE && counts && length >= shortest(judge)) {
-            ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
+            ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, 1, length);
             /* Behind this end's delayed ACK, the peer's bytes may have been held. */
             if (replied && judge->verdict.gaps == gaps)
                 ns_verdict_wait(&judge->verdict, length, false);
@@ -344,7 +344,7 @@ static void end_wait(struct ns_judge *judge, const struct ns_look *look)
     if (look->received > judge->wait.received)
         judge->verdict.requests++;
     if (length >= shortest(judge))
-        ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, length);
+        ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, 1, length);
 }
 
 static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool ended)

@@ -61,11 +61,11 @@ void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held)
     verdict->free_ns += held ? 0 : ns;
 }
 
-void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns)
+void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t n, uint64_t ns)
 {
-    if (delay == NS_DELAY_PEER && ns <= ns_verdict_trip(verdict))
+    if (delay == NS_DELAY_PEER && ns <= n * ns_verdict_trip(verdict))
         delay = NS_DELAY_WIRE;
-    verdict->delays[delay]++;
+    verdict->delays[delay] += n;
     verdict->delays_ns[delay] += ns;
 }
 
@@ -120,12 +120,8 @@ void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
         verdict->free += buckets[n];
-        if (middle(n) < (double)least_ns)
-            continue;
-        enum ns_delay delay =
-            each <= (double)ns_verdict_trip(verdict) ? NS_DELAY_WIRE : NS_DELAY_PEER;
-        verdict->delays[delay] += buckets[n];
-        verdict->delays_ns[delay] += (uint64_t)(each * buckets[n]);
+        if (middle(n) >= (double)least_ns)
+            ns_verdict_delay(verdict, NS_DELAY_PEER, buckets[n], (uint64_t)(each * buckets[n]));
     }
 }
 
@@ -155,11 +151,8 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
 
 void ns_verdict_parts(struct ns_verdict *verdict, uint64_t n, uint64_t ns)
 {
-    if (n == 0 || verdict->receiving > 0) /* the delayed ACK explains them */
-        return;
-    enum ns_delay delay = ns / n <= ns_verdict_trip(verdict) ? NS_DELAY_WIRE : NS_DELAY_PEER;
-    verdict->delays[delay] += n;
-    verdict->delays_ns[delay] += ns;
+    if (verdict->receiving == 0) /* otherwise the delayed ACK explains them */
+        ns_verdict_delay(verdict, NS_DELAY_PEER, n, ns);
 }
 
 void ns_verdict_doubt(struct ns_verdict *verdict)

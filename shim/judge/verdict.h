@@ -158,8 +158,9 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
 /* Count a wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);
 
-/* Count another delay. One of the peer that is no longer than a round trip is the wire's. */
-void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t ns);
+/* Count n other delays, with their total length. Those of the peer that are no longer than a round
+ * trip are the wire's. */
+void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t n, uint64_t ns);
 
 /* The three functions below add counts from inside to the verdict of a judge, before
  * ns_judge_verdict is called; in this order.
