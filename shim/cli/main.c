@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "process/grow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,7 @@ static void keep_standard(void)
 
 int main(int argc, char **argv)
 {
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = ns_allocate_bytes, .free_fn = free});
     keep_standard();
     ns_child_await();
     /* By lines, so that stdout and stderr keep their order if both go to one file. */

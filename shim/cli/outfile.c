@@ -64,9 +64,7 @@ bool ns_outfile_write(struct ns_outfile *file, const char *text)
     bool is_file = fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && !ns_outfile_is_stdout(file);
     if (file->fd < 0)
         return true;
-    errno = ENOMEM;
-    bool good =
-        text && (!is_file || ftruncate(file->fd, 0) == 0) && dprintf(file->fd, "%s\n", text) >= 0;
+    bool good = (!is_file || ftruncate(file->fd, 0) == 0) && dprintf(file->fd, "%s\n", text) >= 0;
     int error = errno;
     if (good && close(file->fd) == 0) {
         file->fd = -1;

@@ -21,8 +21,8 @@ bool ns_outfile_open(struct ns_outfile *file);
 
 bool ns_outfile_is_stdout(const struct ns_outfile *file);
 
-/* Write a text and a newline, and close the file. text NULL: there was no memory for it. Returns
- * false after a message if not all of it was written. Does nothing if nothing is to be written. */
+/* Write a text and a newline, and close the file. Returns false after a message if not all of it
+ * was written. Does nothing if nothing is to be written. */
 bool ns_outfile_write(struct ns_outfile *file, const char *text);
 
 /* Write nothing, and leave no empty file behind. */

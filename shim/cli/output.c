@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command's messages on stderr, one line each, and the object of --json. That is printed
- * at the end, so that stdout is one valid JSON text whatever goes wrong. If memory is short, the
- * object lacks members; cJSON accepts NULL. It must never exit: the caller decides what a failure
- * means. */
+ * at the end, so that stdout is one valid JSON text whatever goes wrong. It must never exit: the
+ * caller decides what a failure means. */
 #include "cli/output.h"
 
 #include "cli/cli.h"
+#include "process/grow.h"
 #include "process/sanitize.h"
 #include "process/scope.h"
 
@@ -19,11 +19,6 @@ enum { TEXT_MOST = 8192 };
 const char *ns_cli_verb;
 static cJSON *object;
 static bool is_printed; /* by ns_output_end */
-
-bool ns_output_is_json(void)
-{
-    return object != NULL;
-}
 
 cJSON *ns_output_object(void)
 {
@@ -62,8 +57,8 @@ static char *clean(const char *text)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     size_t left = strlen(text);
-    char *copy = malloc(left * (sizeof replacement - 1) + 1), *to = copy;
-    while (copy && left > 0) {
+    char *copy = ns_allocate(left * (sizeof replacement - 1) + 1, 1), *to = copy;
+    while (left > 0) {
         size_t length = ns_utf8_length(text, left);
         size_t step = length ? length : 1;
         memcpy(to, length ? text : replacement, length ? length : sizeof replacement - 1);
@@ -71,8 +66,6 @@ static char *clean(const char *text)
         text += step;
         left -= step;
     }
-    if (copy)
-        *to = '\0';
     return copy;
 }
 
@@ -91,35 +84,30 @@ void ns_output_number(cJSON *into, const char *name, double number)
         cJSON_AddNullToObject(into, name);
 }
 
-static cJSON *list_of(const char *name)
+/* cJSON accepts that there is no object. */
+cJSON *ns_output_expect(const char *name)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
     return list ? list : cJSON_AddArrayToObject(object, name);
 }
 
-void ns_output_expect(const char *list)
-{
-    list_of(list); /* cJSON accepts that there is no object */
-}
-
 cJSON *ns_output_entry(const char *list)
 {
     cJSON *entry = object ? cJSON_CreateObject() : NULL;
-    cJSON_AddItemToArray(list_of(list), entry);
+    cJSON_AddItemToArray(ns_output_expect(list), entry);
     return entry;
 }
 
 void ns_output_add_text(cJSON *list, const char *text)
 {
     NS_AUTO_FREE char *copy = clean(text);
-    if (copy)
-        cJSON_AddItemToArray(list, cJSON_CreateString(copy));
+    cJSON_AddItemToArray(list, cJSON_CreateString(copy));
 }
 
 void ns_output_list(const char *list, const char *text)
 {
     if (object)
-        ns_output_add_text(list_of(list), text);
+        ns_output_add_text(ns_output_expect(list), text);
 }
 
 void ns_output_fact(const char *name, const char *format, ...)
@@ -179,7 +167,7 @@ int ns_output_end(int status)
     if (!object)
         return status;
     NS_AUTO_FREE char *text = ns_output_take(status);
-    if (is_printed && text)
+    if (is_printed)
         puts(text);
-    return is_printed && !text ? NS_EXIT_ERROR : status;
+    return status;
 }

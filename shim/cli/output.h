@@ -14,10 +14,9 @@
 /* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
  * the caller takes it with ns_output_take. */
 void ns_output_start(bool printed);
-bool ns_output_is_json(void);
 
 /* The text of the object, with this status (-1: null) in it, to be freed. The object is gone then.
- * NULL if there is no object or no memory. */
+ * NULL if there is no object. */
 char *ns_output_take(int status);
 
 /* Prints the object, if one is to be printed. Returns the status to exit with. */
@@ -61,8 +60,8 @@ bool ns_output_has_colour(FILE *stream);
 cJSON *ns_output_object(void);
 cJSON *ns_output_entry(const char *list);
 
-/* Make a list, so that it is there even if it stays empty. */
-void ns_output_expect(const char *list);
+/* The list, which is made, so that it is there even if it stays empty. */
+cJSON *ns_output_expect(const char *list);
 
 /* Any bytes as a member, with U+FFFD for invalid UTF-8. Does nothing if object is NULL; text NULL
  * is null. */

@@ -85,13 +85,12 @@ static const struct ns_verb_option *next_option(int argc, char **argv, int *resu
 const char *ns_verbs_value(const char *name, int argc, char **argv)
 {
     /* getopt_long reorders the words, so it gets a copy. */
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    char **copy = ns_allocate((size_t)argc + 1, sizeof *copy);
     const char *value = NULL;
     int result = 0;
 
-    if (copy)
-        memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    while (copy && result != -1) {
+    memcpy(copy, argv, (size_t)argc * sizeof *copy);
+    while (result != -1) {
         const struct ns_verb_option *row = next_option(argc, copy, &result);
         if (row && strcmp(row->name, name) == 0)
             value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
@@ -148,8 +147,8 @@ static void say_option(char *const *argv, int result)
 
 void ns_list_add(struct ns_list *list, char *word)
 {
-    if (NS_GROW(list->words, list->n))
-        list->words[list->n++] = word;
+    NS_GROW(list->words, list->n);
+    list->words[list->n++] = word;
 }
 
 static bool take_number(const struct ns_verb_option *row, const struct ns_target *target,

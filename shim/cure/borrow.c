@@ -3,19 +3,12 @@
  * never read, write or shut down one of them. */
 #include "cure/code.h"
 #include "cure/cure.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* Headers of old C libraries lack them; the numbers are those of every architecture. */
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
 
 static int get(int fd, int option)
 {
@@ -43,16 +36,14 @@ int ns_cure_open_process(pid_t pid)
 
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie)
 {
-    int process = ns_cure_open_process(pid), borrowed, error;
+    NS_AUTO_CLOSE int process = ns_cure_open_process(pid);
     uint64_t found;
     socklen_t size = sizeof found;
     if (process < 0)
         return process;
-    borrowed = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
-    error = borrowed < 0 ? -errno : 0;
-    close(process);
-    if (error)
-        return error;
+    int borrowed = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+    if (borrowed < 0)
+        return -errno;
     if (getsockopt(borrowed, SOL_SOCKET, SO_COOKIE, &found, &size) == 0 && found == cookie)
         return borrowed;
     close(borrowed);

@@ -62,25 +62,26 @@ struct ns_cure_row {
 
 /* --- process.c: the processes that own sockets ------------------------------------------------ */
 
+struct ns_cure;
 struct ns_cure_process {
     pid_t pid;
     uint64_t started;
     char name[64];
     bool has_library; /* the library works there */
     bool is_stuck;    /* in the kernel, so that nothing else is known */
-    struct ns_ruleset *rules;
+    struct ns_ruleset rules;
     struct ns_cure_process *next;
 };
 
 /* What is known of the process that owns a socket; it is examined at its first socket. NULL: it has
- * ended, or there is no memory. */
+ * ended. */
 struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
                                         const struct ns_policy *policy,
                                         const struct ns_owned *place);
-/* Adds each process whose control group, of any version, belongs to a systemd unit. */
-void ns_cure_add_unit(struct ns_owners *owners, const char *unit);
-
 void ns_cure_forget_processes(struct ns_cure_process **list);
+
+/* Adds each process whose control group, of any version, belongs to the systemd unit. */
+void ns_cure_add_unit(struct ns_cure *cure);
 
 struct ns_cure_socket;
 
@@ -98,8 +99,8 @@ struct ns_cure {
     bool sets_nodelay; /* the kernel sets TCP_NODELAY on the new connections of groups */
     /* state of the scan */
     struct ns_owners owners;
-    struct ns_cure_socket *sockets; /* of the last list: a hash table by cookie */
-    size_t room;
+    struct ns_cure_socket *sockets; /* of the last list, by cookie */
+    size_t n_sockets;
     struct ns_cure_process *processes;
     int error;       /* the last one that prevented a change */
     uint64_t opened; /* connections before the last list */

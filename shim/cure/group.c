@@ -6,6 +6,8 @@
 #include "base/path.h"
 #include "conn/delack.h"
 #include "cure/code.h"
+#include "process/grow.h"
+#include "process/scope.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,16 +40,12 @@ static const struct {
 
 /* --- Groups and their directories ------------------------------------------------------------ */
 
-static int add(struct ns_groups *groups, const char *path, uint64_t id)
+static void add(struct ns_groups *groups, const char *path, uint64_t id)
 {
-    struct ns_group *larger = realloc(groups->at, (groups->n + 1) * sizeof *larger);
-    if (!larger)
-        return -ENOMEM;
-    groups->at = larger;
-    larger += groups->n++;
-    *larger = (struct ns_group){.id = id, .links = {-1, -1}};
-    snprintf(larger->path, sizeof larger->path, "%s", path);
-    return 0;
+    NS_GROW(groups->at, groups->n);
+    struct ns_group *group = &groups->at[groups->n++];
+    *group = (struct ns_group){.id = id, .links = {-1, -1}};
+    snprintf(group->path, sizeof group->path, "%s", path);
 }
 
 static int add_directory(struct ns_groups *groups, const char *path)
@@ -58,7 +56,8 @@ static int add_directory(struct ns_groups *groups, const char *path)
         return -errno;
     if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != CGROUP2_SUPER_MAGIC)
         return -ENOENT;
-    return add(groups, path, st.st_ino);
+    add(groups, path, st.st_ino);
+    return 0;
 }
 
 /* Where the cgroup2 file system is mounted, with its root if that is visible; "": nowhere. */
@@ -83,13 +82,11 @@ static void walk(const char *path, bool (*visit)(void *context, const char *path
 {
     char below[PATH_MAX];
     const struct dirent *entry;
-    DIR *dir = visit(context, path) ? NULL : opendir(path);
+    NS_AUTO_CLOSEDIR DIR *dir = visit(context, path) ? NULL : opendir(path);
     while (dir && (entry = readdir(dir)))
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
             (size_t)snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < sizeof below)
             walk(below, visit, context);
-    if (dir)
-        closedir(dir);
 }
 
 struct search {
@@ -156,17 +153,15 @@ static bool take_path(void *context, const char *path)
 
 int ns_groups_find_kept(struct ns_groups *groups)
 {
-    DIR *dir = opendir(NS_GROUP_PINS);
+    NS_AUTO_CLOSEDIR DIR *dir = opendir(NS_GROUP_PINS);
     const struct dirent *entry;
     int error = dir || errno == ENOENT ? 0 : -errno;
-    while (!error && dir && (entry = readdir(dir))) {
+    while (dir && (entry = readdir(dir))) {
         char *end;
         uint64_t id = strtoull(entry->d_name, &end, 10);
         if (id && *end == '\0')
-            error = add(groups, "", id);
+            add(groups, "", id);
     }
-    if (dir)
-        closedir(dir);
     if (groups->n && *root_path())
         walk(root_path(), take_path, groups);
     return error;
@@ -177,11 +172,9 @@ bool ns_group_path(pid_t pid, char *path, size_t size)
     char file[64], line[PATH_MAX + 8];
     bool found = false;
     snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
-    FILE *stream = fopen(file, "re");
+    NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
         found = strncmp(line, "0::/", 4) == 0;
-    if (stream)
-        fclose(stream);
     line[strcspn(line, "\n")] = '\0';
     return found && *root_path() &&
            (size_t)snprintf(path, size, "%s%s", root_path(), line + 3) < size;
@@ -207,12 +200,10 @@ static bool add_processes_of(void *context, const char *path)
     char file[PATH_MAX + 16];
     int pid;
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
-    FILE *stream = fopen(file, "re");
+    NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && fscanf(stream, "%d", &pid) == 1)
         if (pid > 0) /* 0: it is not in this command's PID namespace */
             ns_owners_add(context, pid);
-    if (stream)
-        fclose(stream);
     return false;
 }
 
@@ -252,21 +243,20 @@ static uint64_t address(const void *pointer)
 static int load(int n, const struct ns_policy *policy)
 {
     const struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
-    struct ns_code *code = malloc(sizeof *code);
-    int program = code ? 0 : -ENOMEM;
+    static struct ns_code code;
+    int program = 0;
     setrlimit(RLIMIT_MEMLOCK, &most); /* it counts programs before Linux 5.11 */
-    if (code && n == 0)
-        program = ns_code_connections(code, policy, ns_group_least_delack());
-    else if (code)
-        ns_code_options(code);
+    if (n == 0)
+        program = ns_code_connections(&code, policy, ns_group_least_delack());
+    else
+        ns_code_options(&code);
     if (!program)
         program = bpf(BPF_PROG_LOAD, (union bpf_attr){.prog_type = programs[n].type,
                                                       .expected_attach_type = programs[n].attach,
-                                                      .insns = address(code->at),
-                                                      .insn_cnt = (uint32_t)code->n,
+                                                      .insns = address(code.at),
+                                                      .insn_cnt = (uint32_t)code.n,
                                                       .license = address("MIT"),
                                                       .prog_name = "nagleshim"});
-    free(code);
     /* The verifier's error looks like that of a file. */
     return program == -EACCES ? -EINVAL : program;
 }
@@ -288,14 +278,13 @@ static int open_link(uint64_t group, int n)
 /* Links a program to a group, beside those of others. */
 static int make_link(const struct ns_group *group, int n, int program)
 {
-    int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    NS_AUTO_CLOSE int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return -errno;
     int link =
         bpf(BPF_LINK_CREATE, (union bpf_attr){.link_create = {.prog_fd = (uint32_t)program,
                                                               .target_fd = (uint32_t)directory,
                                                               .attach_type = programs[n].attach}});
-    close(directory);
     return link == -EPERM ? -EBUSY : link;
 }
 
@@ -350,12 +339,9 @@ int ns_groups_lock(bool create)
 /* Removes the link of a program, and, after the last one, what is left. */
 static void remove_link(uint64_t group, int n)
 {
-    int link = open_link(group, n);
-    if (link >= 0) {
-        /* Without, the kernel ends it some time later. */
+    NS_AUTO_CLOSE int link = open_link(group, n);
+    if (link >= 0) /* without, the kernel ends it some time later */
         bpf(BPF_LINK_DETACH, (union bpf_attr){.link_detach = {.link_fd = (uint32_t)link}});
-        close(link);
-    }
     unlink(name_of(group, programs[n].name));
     rmdir(name_of(group, ""));
     rmdir(NS_GROUP_PINS);
@@ -408,13 +394,12 @@ int ns_group_least_delack(void)
 
 int ns_socket_least_delack(void)
 {
-    int limit = ns_group_least_delack(), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    NS_AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int limit = ns_group_least_delack();
     socklen_t size = sizeof limit;
     if (setsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, size) != 0 ||
         getsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, &size) != 0)
         limit = -1;
-    if (fd >= 0)
-        close(fd);
     return limit;
 }
 

@@ -31,13 +31,13 @@ struct ns_groups {
 
 /* Adds a group by its directory, or each group whose name is the word or "WORD.service", or, with
  * anywhere, has the word in it, as those of containers and pods have their id. 0; -ENOENT: there is
- * none; -ENODEV: there is no cgroup2 file system; -ENOMEM. */
+ * none; -ENODEV: there is no cgroup2 file system. */
 int ns_groups_find(struct ns_groups *groups, const char *word, bool anywhere);
 
 /* Adds the root. Results as above; -EXDEV: it is not visible in this cgroup namespace. */
 int ns_groups_find_root(struct ns_groups *groups);
 
-/* Adds each group whose programs have names. 0, -EACCES or -ENOMEM; no such group is no error. */
+/* Adds each group whose programs have names. 0 or -EACCES; no such group is no error. */
 int ns_groups_find_kept(struct ns_groups *groups);
 
 /* The directory of the process's group. False: it is not known. */

@@ -4,8 +4,9 @@
 #include "cure/cure.h"
 
 #include "base/path.h"
+#include "process/grow.h"
 #include "process/loaded.h"
-#include "process/proc.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,12 +15,14 @@
 
 enum { ARGUMENTS_MOST = 256, ARGUMENTS_BYTES = 64 << 10 };
 
-/* The rules for a process that runs, as the library would choose them there. */
-static struct ns_ruleset *build_rules(const struct ns_policy *policy, const struct ns_proc *proc)
+/* The rules for a process that runs, as the library would choose them there; none without memory.
+ */
+static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy,
+                        const struct ns_proc *proc)
 {
-    char *bytes = calloc(1, ARGUMENTS_BYTES + 1), *arguments[ARGUMENTS_MOST + 1];
-    struct ns_ruleset *rules = calloc(1, sizeof *rules);
-    size_t size = bytes ? ns_proc_words(proc, bytes, ARGUMENTS_BYTES) : 0, n = 0;
+    static char bytes[ARGUMENTS_BYTES + 1];
+    char *arguments[ARGUMENTS_MOST + 1];
+    size_t size = ns_proc_words(proc, bytes, ARGUMENTS_BYTES), n = 0;
     for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
         arguments[n++] = bytes + at;
     arguments[n] = NULL;
@@ -29,23 +32,16 @@ static struct ns_ruleset *build_rules(const struct ns_policy *policy, const stru
                                        .execfn = *proc->execfn ? proc->execfn : NULL,
                                        .argv0 = arguments[0],
                                        .args = n ? arguments + 1 : NULL};
-    if (!bytes || !rules || ns_ruleset_build(rules, policy, &process) != 0) {
-        free(rules);
-        rules = NULL;
-    }
-    free(bytes);
-    return rules;
+    ns_ruleset_build(rules, policy, &process);
 }
 
 static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)
 {
-    struct ns_cure_process *process = calloc(1, sizeof *process);
     struct ns_proc proc;
-    int error = process ? ns_proc_open(place->pid, &proc) : -ENOMEM;
-    if (error && error != -ETIMEDOUT) {
-        free(process);
+    int error = ns_proc_open(place->pid, &proc);
+    if (error && error != -ETIMEDOUT)
         return NULL;
-    }
+    struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;
     process->started = place->started;
     process->is_stuck = error != 0;
@@ -56,7 +52,7 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
     ns_proc_look(&proc); /* without the right to do so, patterns do not match */
     ns_proc_name(&proc, process->name, sizeof process->name);
     process->has_library = ns_loaded_works(&proc);
-    process->rules = build_rules(policy, &proc);
+    build_rules(&process->rules, policy, &proc);
     ns_proc_close(&proc);
     return process;
 }
@@ -83,44 +79,34 @@ void ns_cure_forget_processes(struct ns_cure_process **list)
     while (*list) {
         struct ns_cure_process *process = *list;
         *list = process->next;
-        if (process->rules)
-            ns_ruleset_release(process->rules);
-        free(process->rules);
+        ns_ruleset_release(&process->rules);
         free(process);
     }
 }
 
-struct unit {
-    const char *name;
-    struct ns_owners *owners;
-};
-
 /* systemd gives each unit a control group whose last or an inner component is the unit's name. */
 static bool take_if_of_unit(void *context, pid_t pid)
 {
-    const struct unit *unit = context;
+    struct ns_cure *cure = context;
     char path[64], line[4096];
-    size_t length = strlen(unit->name);
+    size_t length = strlen(cure->unit);
     bool found = false;
-    FILE *stream;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    stream = fopen(path, "re");
+    NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
         for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/')) {
             const char *end = at + 1 + length;
-            if (strncmp(at + 1, unit->name, length) != 0)
+            if (strncmp(at + 1, cure->unit, length) != 0)
                 continue;
             end += strncmp(end, ".service", 8) == 0 ? 8 : 0;
             found = strchr("/\n", *end);
         }
-    if (stream)
-        fclose(stream);
     if (found)
-        ns_owners_add(unit->owners, pid);
+        ns_owners_add(&cure->owners, pid);
     return true;
 }
 
-void ns_cure_add_unit(struct ns_owners *owners, const char *unit)
+void ns_cure_add_unit(struct ns_cure *cure)
 {
-    ns_proc_each(take_if_of_unit, &(struct unit){unit, owners});
+    ns_proc_each(take_if_of_unit, cure);
 }

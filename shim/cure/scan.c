@@ -5,6 +5,8 @@
 #include "cure/code.h"
 #include "cure/cure.h"
 
+#include "process/grow.h"
+#include "process/scope.h"
 #include "watch/table.h"
 
 #include <errno.h>
@@ -15,76 +17,56 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 1024, TRIES = 3 };
+enum { TRIES = 3 };
 
 /* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
 enum { DELACK_DEFAULT_US = 200000 };
 
 struct ns_cure_socket {
-    uint64_t cookie; /* 0: an empty slot */
-    uint64_t inode;  /* 0: not accepted yet */
+    uint64_t cookie;
+    uint64_t inode; /* 0: not accepted yet */
     struct ns_diag_key key;
     struct ns_netns *netns;
     bool listens, is_done;
     uint8_t tries; /* rounds that found no owner */
 };
 
-static struct ns_cure_socket *slot_of(struct ns_cure_socket *sockets, size_t room, uint64_t cookie)
+static int by_cookie(const void *left, const void *right)
 {
-    size_t at = (size_t)(cookie * 0x9e3779b97f4a7c15U >> 32) & (room - 1);
-    while (sockets[at].cookie && sockets[at].cookie != cookie)
-        at = (at + 1) & (room - 1);
-    return &sockets[at];
+    const struct ns_cure_socket *one = left, *other = right;
+    return one->cookie < other->cookie ? -1 : one->cookie > other->cookie;
 }
 
-/* A list that is being read: the new table, which replaces that of the last list. */
+/* A list that is being read, which replaces the last one. */
 struct listing {
     struct ns_cure *cure;
     struct ns_netns *netns;
     struct ns_cure_socket *sockets;
-    size_t room, n;
-    bool failed;
+    size_t n;
 };
-
-static bool make_room(struct listing *listing)
-{
-    size_t room = listing->room ? listing->room * 2 : ROOM_FIRST;
-    struct ns_cure_socket *larger = calloc(room, sizeof *larger);
-    if (!larger)
-        return false;
-    for (size_t i = 0; i < listing->room; i++)
-        if (listing->sockets[i].cookie)
-            *slot_of(larger, room, listing->sockets[i].cookie) = listing->sockets[i];
-    free(listing->sockets);
-    listing->sockets = larger;
-    listing->room = room;
-    return true;
-}
 
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct listing *listing = context;
     const struct ns_cure *cure = listing->cure;
     const struct inet_diag_sockid *id = &seen->key.id;
-    uint64_t cookie = id->idiag_cookie[0] | (uint64_t)id->idiag_cookie[1] << 32;
+    struct ns_cure_socket socket = {.cookie = id->idiag_cookie[0] | (uint64_t)id->idiag_cookie[1]
+                                                                        << 32};
     unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
-    struct ns_cure_socket *slot;
     if (seen->state == TCP_LISTEN)
         ns_netns_set_listened(listing->netns, (uint16_t)local);
-    if (listing->n * 2 >= listing->room && !make_room(listing)) {
-        listing->failed = true;
-        return;
-    }
-    slot = slot_of(listing->sockets, listing->room, cookie);
-    listing->n += slot->cookie == 0;
-    if (cure->room)
-        *slot = *slot_of(cure->sockets, cure->room, cookie);
-    slot->is_done |= cure->port && local != cure->port && remote != cure->port;
-    slot->cookie = cookie;
-    slot->inode = seen->inode;
-    slot->key = seen->key;
-    slot->netns = listing->netns;
-    slot->listens = seen->state == TCP_LISTEN;
+    const struct ns_cure_socket *before =
+        cure->n_sockets ? bsearch(&socket, cure->sockets, cure->n_sockets, sizeof socket, by_cookie)
+                        : NULL;
+    socket.is_done =
+        before ? before->is_done : cure->port && local != cure->port && remote != cure->port;
+    socket.tries = before ? before->tries : 0;
+    socket.inode = seen->inode;
+    socket.key = seen->key;
+    socket.netns = listing->netns;
+    socket.listens = seen->state == TCP_LISTEN;
+    NS_GROW(listing->sockets, listing->n);
+    listing->sockets[listing->n++] = socket;
 }
 
 static int list_netns(struct listing *listing, bool mptcp)
@@ -122,15 +104,19 @@ static int list_sockets(struct ns_cure *cure)
         if (!error)
             error = list_netns(&listing, true);
     }
-    if (listing.failed)
-        error = -ENOMEM;
     if (error) {
         free(listing.sockets);
         return error;
     }
     free(cure->sockets);
     cure->sockets = listing.sockets;
-    cure->room = listing.room;
+    cure->n_sockets = 0;
+    if (listing.n)
+        qsort(listing.sockets, listing.n, sizeof *listing.sockets, by_cookie);
+    /* A socket that is made meanwhile may move another one, which is then listed twice. */
+    for (size_t i = 0; i < listing.n; i++)
+        if (i == 0 || listing.sockets[i].cookie != listing.sockets[i - 1].cookie)
+            cure->sockets[cure->n_sockets++] = listing.sockets[i];
     return 0;
 }
 
@@ -138,13 +124,12 @@ static int list_sockets(struct ns_cure *cure)
 static int find_owners(struct ns_cure *cure)
 {
     if (cure->unit)
-        ns_cure_add_unit(&cure->owners, cure->unit);
+        ns_cure_add_unit(cure);
     else if (!cure->owners.all)
         ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
-    for (size_t i = 0; i < cure->room; i++)
-        if (cure->sockets[i].cookie)
-            cure->sockets[i].netns->round = cure->owners.stamp;
+    for (size_t i = 0; i < cure->n_sockets; i++)
+        cure->sockets[i].netns->round = cure->owners.stamp;
     ns_netns_drop_unused(cure->owners.namespaces, &cure->owners.n_namespaces, cure->owners.stamp);
     return more < 0 ? more : 0;
 }
@@ -152,18 +137,14 @@ static int find_owners(struct ns_cure *cure)
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
 {
     pid_t pid = cure->follow ? 0 : process->pid;
-    struct ns_cure_row *larger;
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
-    larger = realloc(cure->rows, (cure->n_rows + 1) * sizeof *larger);
-    if (!larger)
-        return NULL;
-    cure->rows = larger;
-    larger += cure->n_rows++;
-    *larger = (struct ns_cure_row){.pid = pid};
-    snprintf(larger->name, sizeof larger->name, "%s", process->name);
-    return larger;
+    NS_GROW(cure->rows, cure->n_rows);
+    struct ns_cure_row *row = &cure->rows[cure->n_rows++];
+    *row = (struct ns_cure_row){.pid = pid};
+    snprintf(row->name, sizeof row->name, "%s", process->name);
+    return row;
 }
 
 static const struct ns_rule *rule_of(const struct ns_cure_process *process,
@@ -174,10 +155,8 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
         .local = ns_diag_local(&socket->key),
         .remote = ns_diag_remote(&socket->key)};
     bool settled;
-    if (!process->rules)
-        return NULL;
-    return socket->listens ? ns_match_listener(process->rules, &facts.local, &settled)
-                           : ns_match_socket(process->rules, &facts);
+    return socket->listens ? ns_match_listener(&process->rules, &facts.local, &settled)
+                           : ns_match_socket(&process->rules, &facts);
 }
 
 /* What a socket is to have. options: those of its rule, or 0. Outside a group, the program's own
@@ -250,7 +229,6 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
                  const struct ns_cure_process *process, struct ns_cure_row *row)
 {
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
-    int fd, result;
     if (process->is_stuck)
         return NS_CURE_STUCK;
     if (process->has_library)
@@ -258,7 +236,7 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     /* In a group, a rule of an earlier policy may have cured it. */
     if (!rule && !cure->by_kernel && !cure->undo)
         return NS_CURE_NO_RULE;
-    fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
+    NS_AUTO_CLOSE int fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
         return -EAGAIN;
     if (fd == -EPERM || fd == -EACCES)
@@ -267,27 +245,21 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
         cure->error = fd;
         return NS_CURE_FAILED;
     }
-    result = change(cure, socket, fd, rule, row);
-    close(fd);
-    return result;
+    return change(cure, socket, fd, rule, row);
 }
 
 /* Treat the new sockets whose owners are known. */
 static void treat_all(struct ns_cure *cure)
 {
-    for (size_t i = 0; i < cure->room; i++) {
+    for (size_t i = 0; i < cure->n_sockets; i++) {
         struct ns_cure_socket *socket = &cure->sockets[i];
-        const struct ns_cure_process *process;
-        const struct ns_owned *place;
-        struct ns_cure_row *row;
-        int result;
-        if (!socket->cookie || socket->is_done || !socket->inode)
+        if (socket->is_done || !socket->inode)
             continue;
-        place = ns_owners_place(&cure->owners, socket->inode, false);
-        process =
+        const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
+        const struct ns_cure_process *process =
             place && place->pid ? ns_cure_process(&cure->processes, cure->policy, place) : NULL;
-        row = process ? row_of(cure, process) : NULL;
-        result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
+        struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
+        int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0)
             row->results[result]++;
         socket->is_done = result >= 0 || ++socket->tries >= TRIES;
@@ -296,8 +268,8 @@ static void treat_all(struct ns_cure *cure)
 
 static bool has_new(const struct ns_cure *cure)
 {
-    for (size_t i = 0; i < cure->room; i++)
-        if (cure->sockets[i].cookie && cure->sockets[i].inode && !cure->sockets[i].is_done)
+    for (size_t i = 0; i < cure->n_sockets; i++)
+        if (cure->sockets[i].inode && !cure->sockets[i].is_done)
             return true;
     return false;
 }

@@ -1,28 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists that grow by one element, without a field for their room. Not async-signal-safe. */
+/* The command's memory. Without any left, the command ends, so that no caller has to undo half of
+ * something. Only `host`, which changes a system, must not. Not async-signal-safe. */
 #ifndef NS_GROW_H
 #define NS_GROW_H
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* at: the address of the list. */
-static inline bool ns_grow(void *at, size_t n, size_t size)
+/* Room for n elements, filled with zeros. */
+static inline void *ns_allocate(size_t n, size_t size)
 {
-    void *list;
-    if (n & (n - 1))
-        return true;
-    memcpy(&list, at, sizeof list); /* it may point to any type */
-    list = reallocarray(list, n ? 2 * n : 1, size);
-    if (list)
-        memcpy(at, &list, sizeof list);
-    return list;
+    void *memory = calloc(n ? n : 1, size);
+    if (!memory) {
+        fputs("nagleshim: there is no memory left\n", stderr);
+        exit(2);
+    }
+    return memory;
 }
 
-/* Make room for one more than n elements. False without memory, and then the list is unchanged. The
- * room doubles when n is a power of two. */
+/* The same for cJSON. */
+static inline void *ns_allocate_bytes(size_t size)
+{
+    return ns_allocate(1, size);
+}
+
+/* at: the address of a list without a field for its room. */
+static inline void ns_grow(void *at, size_t n, size_t size)
+{
+    void *list, *larger;
+    if (n & (n - 1))
+        return;
+    memcpy(&list, at, sizeof list); /* it may point to any type */
+    larger = ns_allocate(n ? 2 * n : 1, size);
+    if (n)
+        memcpy(larger, list, n * size);
+    free(list);
+    memcpy(at, &larger, sizeof larger);
+}
+
+/* Make room for one more than n elements. The room doubles when n is a power of two. */
 #define NS_GROW(list, n) ns_grow(&(list), n, sizeof *(list))
 
 #endif

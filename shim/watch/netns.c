@@ -107,13 +107,8 @@ static int open_netns(int directory, const struct stat *there, int sockets[SOCKE
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
                      const struct stat *there, struct ns_netns **found)
 {
-    struct ns_netns *netns;
-    int sockets[SOCKETS], error;
+    int sockets[SOCKETS], error = open_netns(directory, there, sockets);
     struct rlimit limit;
-    if (!NS_GROW(*namespaces, *n_namespaces))
-        return -ENOMEM;
-    netns = calloc(1, sizeof *netns);
-    error = netns ? open_netns(directory, there, sockets) : -ENOMEM;
     if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         (rlim_t)sockets[LIST] + LEFT_FOR_PROC >= limit.rlim_cur) {
         close(sockets[ASK]);
@@ -122,15 +117,15 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     }
     /* A namespace that may not be entered is kept, so that it is not tried again. Other errors are
      * about the process, which may be ending, or will pass. */
-    if (error && error != -EPERM) {
-        free(netns);
+    if (error && error != -EPERM)
         return error;
-    }
+    struct ns_netns *netns = ns_allocate(1, sizeof *netns);
     netns->device = there->st_dev;
     netns->inode = there->st_ino;
     netns->fd = error ? error : sockets[ASK];
     netns->list_fd = error ? error : sockets[LIST];
     netns->snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC);
+    NS_GROW(*namespaces, *n_namespaces);
     (*namespaces)[(*n_namespaces)++] = *found = netns;
     return 0;
 }

@@ -13,7 +13,7 @@ struct ns_netns {
     dev_t device;                /* of the namespace */
     ino_t inode;                 /* unique while fd is open */
     uint32_t round;              /* the last one with a process or connection in it */
-    int fd, list_fd;             /* for diag.h; fd < 0: entering is not permitted */
+    int fd, list_fd;             /* for diag.h; negative: entering is not permitted */
     int snmp;                    /* its /proc/net/snmp; -1: not readable */
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
 };

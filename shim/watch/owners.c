@@ -30,7 +30,7 @@ static size_t place_of(const struct ns_owners *owners, uint64_t inode)
 }
 
 /* Move the slots that are kept to a table with room for more. */
-static bool rebuild(struct ns_owners *owners)
+static void rebuild(struct ns_owners *owners)
 {
     struct ns_owned *old = owners->places;
     size_t old_room = owners->room, kept = 0;
@@ -42,39 +42,25 @@ static bool rebuild(struct ns_owners *owners)
     owners->room = PLACES_FIRST;
     while (owners->room < kept * 4)
         owners->room *= 2;
-    owners->places = calloc(owners->room, sizeof *owners->places);
-    if (!owners->places) {
-        owners->places = old;
-        owners->room = old_room;
-        return false;
-    }
+    owners->places = ns_allocate(owners->room, sizeof *owners->places);
     for (size_t i = 0; i < old_room; i++)
         if (KEPT(&old[i]))
             owners->places[place_of(owners, old[i].inode)] = old[i];
 #undef KEPT
     owners->used = kept;
     free(old);
-    return true;
 }
 
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make)
 {
-    struct ns_owned *place;
-    if (owners->room == 0 && !(make && rebuild(owners)))
-        return NULL;
-    place = &owners->places[place_of(owners, inode)];
-    if (place->inode)
-        return place;
-    if (!make)
-        return NULL;
-    if (owners->used * 2 >= owners->room) {
-        if (!rebuild(owners))
-            return NULL;
-        place = &owners->places[place_of(owners, inode)];
+    if (make && owners->used * 2 >= owners->room)
+        rebuild(owners);
+    struct ns_owned *place = owners->room ? &owners->places[place_of(owners, inode)] : NULL;
+    if (place && !place->inode && make) {
+        *place = (struct ns_owned){.inode = inode, .stamp = owners->stamp};
+        owners->used++;
     }
-    *place = (struct ns_owned){.inode = inode, .stamp = owners->stamp};
-    owners->used++;
-    return place;
+    return place && place->inode ? place : NULL;
 }
 
 /* Its directory in /proc, or -errno. */
@@ -101,8 +87,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid)
     NS_AUTO_CLOSE int directory = open_process(pid);
     if (directory < 0)
         return directory;
-    if (!NS_GROW(owners->processes, owners->n_processes))
-        return -ENOMEM;
+    NS_GROW(owners->processes, owners->n_processes);
     owners->processes[owners->n_processes++] = (struct ns_watched_process){.pid = pid};
     return 0;
 }
@@ -129,15 +114,11 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     pid_t pid = owners->round.pid;
     struct ns_owned *place;
     char target[64];
-    uint64_t inode;
     ssize_t n = readlinkat(dirfd(owners->round.list), name, target, sizeof target - 1);
     target[n > 0 ? n : 0] = '\0';
     if (strncmp(target, "socket:[", 8) != 0)
         return;
-    inode = strtoull(target + 8, NULL, 10);
-    place = ns_owners_place(owners, inode, true);
-    if (!place)
-        return;
+    place = ns_owners_place(owners, strtoull(target + 8, NULL, 10), true);
     bool chosen = owners->round.chosen;
     owners->round.fresh += chosen && !place->chosen;
     /* If its process does not have it any more, this one inherited it. */

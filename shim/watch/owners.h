@@ -56,7 +56,7 @@ struct ns_owners {
     size_t n_namespaces;
 };
 
-/* Add a process. 0, -ESRCH or -ENOMEM. Missing permission is only noticed by the next round. */
+/* Add a process. 0 or -ESRCH. Missing permission is only noticed by the next round. */
 int ns_owners_add(struct ns_owners *owners, pid_t pid);
 
 /* Continue to read the descriptors of all processes and new children until this time
@@ -64,7 +64,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid);
  * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */
 int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
-/* The slot of a socket, which is made if make is set; NULL: none, or no memory. */
+/* The slot of a socket, which is made if make is set; NULL: there is none. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
 
 void ns_owners_release(struct ns_owners *owners);

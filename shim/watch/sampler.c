@@ -117,50 +117,35 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
     sampler->turn_ends = now + (uint64_t)TURN_MS * MS;
 }
 
-struct asking {
-    struct ns_connection **connections;
-    struct ns_sampler *sampler;
-    struct ns_connection **gone;
-    size_t *n_gone;
-};
-
 static void take_answer(void *context, size_t position, const struct ns_diag_socket *seen)
 {
-    struct asking *asking = context;
-    struct ns_connection *connection = asking->connections[position];
+    struct ns_sampler *sampler = context;
+    struct ns_connection *connection = sampler->asked[position];
     struct ns_look look;
     if (!seen || seen->inode != connection->watched.inode)
-        asking->gone[(*asking->n_gone)++] = connection;
+        sampler->gone[sampler->n_gone++] = connection;
     else if (ns_diag_look(seen, &look))
-        take_look(asking->sampler, connection, &look);
+        take_look(sampler, connection, &look);
 }
 
-/* Move those in the namespace of the first one from due to chosen, as many as a request takes. */
-static size_t choose(struct ns_connection **due, size_t *n_due, struct ns_connection **chosen)
+/* A request is about sockets of one namespace. */
+static int ask(struct ns_sampler *sampler, struct ns_connection **due, size_t n_due)
 {
-    struct ns_netns *netns = due[0]->netns;
-    size_t n = 0, left = 0;
-    for (size_t i = 0; i < *n_due; i++)
-        if (n < NS_DIAG_AT_ONCE && due[i]->netns == netns)
-            chosen[n++] = due[i];
-        else
-            due[left++] = due[i];
-    *n_due = left;
-    return n;
-}
-
-static int ask(struct ns_sampler *sampler, struct ns_connection **due, size_t n_due,
-               struct ns_connection **gone, size_t *n_gone)
-{
-    struct ns_connection *chosen[NS_DIAG_AT_ONCE];
     const struct ns_diag_key *keys[NS_DIAG_AT_ONCE];
     int error = 0;
     while (n_due > 0 && !error) {
-        size_t n = choose(due, &n_due, chosen);
-        struct asking asking = {chosen, sampler, gone, n_gone};
-        for (size_t i = 0; i < n; i++)
-            keys[i] = &chosen[i]->key;
-        error = ns_diag_ask(chosen[0]->netns->fd, keys, n, take_answer, &asking);
+        const struct ns_netns *netns = due[0]->netns;
+        size_t n = 0, left = 0;
+        for (size_t i = 0; i < n_due; i++) {
+            if (n == NS_DIAG_AT_ONCE || due[i]->netns != netns) {
+                due[left++] = due[i];
+                continue;
+            }
+            sampler->asked[n] = due[i];
+            keys[n++] = &due[i]->key;
+        }
+        n_due = left;
+        error = ns_diag_ask(netns->fd, keys, n, take_answer, sampler);
     }
     return error;
 }
@@ -179,15 +164,12 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
                                              : (size_t)room;
 }
 
-int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now,
-                    struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone)
+int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
     struct ns_connection *due[NS_SAMPLER_MOST];
     size_t n_due = 0, n = 0;
     bool was_busy = !sampler->idle;
-    uint64_t begin;
-    int error;
-    *n_gone = 0;
+    sampler->n_gone = 0;
     if (now < ns_sampler_due(sampler))
         return 0;
     if (now >= sampler->turn_ends)
@@ -206,8 +188,8 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
     if (n_due == 0)
         return 0;
     sampler->tally.rounds++;
-    begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    error = ask(sampler, due, n_due, gone, n_gone);
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
+    int error = ask(sampler, due, n_due);
     make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n_due);
     return error;
 }

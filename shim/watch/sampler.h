@@ -19,6 +19,9 @@ struct ns_sampler {
     struct ns_watch_tally tally;
     ns_watch_held held; /* see ns_watch_open */
     void *context;
+    struct ns_connection *asked[NS_DIAG_AT_ONCE]; /* the current request */
+    struct ns_connection *gone[NS_SAMPLER_MOST];  /* those that do not exist any more */
+    size_t n_gone;                                /* in the last ns_sampler_look */
 };
 
 void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context);
@@ -32,9 +35,8 @@ bool ns_sampler_was_busy(const struct ns_look *look);
 bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now);
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection);
 
-/* Take the samples that are due. gone: connections that do not exist any more. */
-int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now,
-                    struct ns_connection *gone[NS_SAMPLER_MOST], size_t *n_gone);
+/* Take the samples that are due. 0 or -errno. */
+int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now);
 
 /* When the next sample is due. */
 uint64_t ns_sampler_due(const struct ns_sampler *sampler);

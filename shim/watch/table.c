@@ -73,12 +73,10 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     if (table->n_live >= NS_TABLE_EAGER && !busy)
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
-    connection = *full ? NULL : calloc(1, sizeof *connection);
-    if (!connection || !NS_GROW(table->live, table->n_live)) {
-        free(connection);
-        *full = true;
+    if (*full)
         return NULL;
-    }
+    connection = ns_allocate(1, sizeof *connection);
+    NS_GROW(table->live, table->n_live);
     find_closed_listener(table, netns, &seen->key);
     connection->position = table->n_live;
     table->live[table->n_live++] = connection;
@@ -122,10 +120,8 @@ void ns_table_end(struct ns_table *table, struct ns_connection *connection)
 {
     take_out(table, connection);
     connection->watched.ended = true;
-    if (NS_GROW(table->ended, table->n_ended))
-        table->ended[table->n_ended++] = connection;
-    else
-        free(connection); /* it is lost */
+    NS_GROW(table->ended, table->n_ended);
+    table->ended[table->n_ended++] = connection;
 }
 
 void ns_table_drop(struct ns_table *table, struct ns_connection *connection)

@@ -13,6 +13,7 @@
 #include "watch/watch.h"
 
 #include "base/clock.h"
+#include "process/grow.h"
 #include "watch/sampler.h"
 #include "watch/table.h"
 
@@ -54,7 +55,8 @@ struct ns_watch {
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
     uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
-    size_t netns; /* the one being listed */
+    size_t netns;            /* the one being listed */
+    struct ns_netns *listed; /* that of the sockets that take_listed gets */
     unsigned connections, idle, busy;
     bool all;
 };
@@ -78,30 +80,21 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
     pace->last = end;
 }
 
-struct listing {
-    struct ns_watch *watch;
-    struct ns_netns *netns;
-};
-
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
-    struct listing *listing = context;
-    struct ns_watch *watch = listing->watch;
-    struct ns_connection *connection;
-    struct ns_owned *place;
+    struct ns_watch *watch = context;
+    struct ns_netns *netns = watch->listed;
     struct ns_look look;
     bool full;
     if (seen->state == TCP_LISTEN)
-        ns_netns_set_listened(listing->netns, ntohs(seen->key.id.idiag_sport));
+        ns_netns_set_listened(netns, ntohs(seen->key.id.idiag_sport));
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
         return;
-    place = ns_owners_place(&watch->table.owners, seen->inode, true);
-    if (!place)
-        return;
+    struct ns_owned *place = ns_owners_place(&watch->table.owners, seen->inode, true);
     struct ns_connection *other = NULL; /* this is the peer of a chosen one */
     if (!watch->all && !place->chosen &&
-        !(other = ns_table_other_end(&watch->table, listing->netns, &seen->key)))
+        !(other = ns_table_other_end(&watch->table, netns, &seen->key)))
         return;
     if (place->pid == 0 && !place->listed) {
         *(other ? &watch->everyone_wanted : &watch->owners_wanted) = true;
@@ -115,8 +108,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections += !other;
-    connection = ns_table_take(&watch->table, place, listing->netns, seen, watch->tick,
-                               ns_sampler_was_busy(&look), &full);
+    struct ns_connection *connection = ns_table_take(&watch->table, place, netns, seen, watch->tick,
+                                                     ns_sampler_was_busy(&look), &full);
     if (full && !place->listed) {
         place->listed = true; /* count it once */
         watch->sampler.tally.forgotten++;
@@ -143,13 +136,13 @@ static void ask_for_peers(struct ns_watch *watch)
 {
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
-        struct listing listing = {watch, connection->netns};
         struct ns_diag_key key = ns_diag_other_end(&connection->key), *keys = &key;
         if (!connection->wants_peer)
             continue;
         connection->wants_peer = false;
-        ns_diag_ask(listing.netns->fd, (const struct ns_diag_key *const *)&keys, 1, take_peer,
-                    &listing);
+        watch->listed = connection->netns;
+        ns_diag_ask(watch->listed->fd, (const struct ns_diag_key *const *)&keys, 1, take_peer,
+                    watch);
     }
 }
 
@@ -243,8 +236,8 @@ static int step_list(struct ns_watch *watch, uint64_t until)
         more = list_netns(watch);
     }
     while (more > 0) {
-        struct listing listing = {watch, watch->table.owners.namespaces[watch->netns]};
-        more = ns_diag_list_next(&watch->part, take_listed, &listing);
+        watch->listed = watch->table.owners.namespaces[watch->netns];
+        more = ns_diag_list_next(&watch->part, take_listed, watch);
         if (more == 0) {
             end_netns(watch);
             more = list_netns(watch);
@@ -311,12 +304,10 @@ static uint64_t lists_due(const struct ns_watch *watch)
 
 int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch **out)
 {
-    struct ns_watch *watch = calloc(1, sizeof *watch);
+    struct ns_watch *watch = ns_allocate(1, sizeof *watch);
     struct timespec tick;
     int error = 0;
     bool all = pid == 0;
-    if (!watch)
-        return -ENOMEM;
     ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
@@ -354,11 +345,9 @@ void ns_watch_close(struct ns_watch *watch)
 int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next)
 {
     uint64_t busy = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    struct ns_connection *gone[NS_SAMPLER_MOST];
-    size_t n_gone = 0;
-    int error = ns_sampler_look(&watch->sampler, &watch->table, now, gone, &n_gone);
-    for (size_t i = 0; i < n_gone; i++)
-        end(watch, gone[i]);
+    int error = ns_sampler_look(&watch->sampler, &watch->table, now);
+    for (size_t i = 0; i < watch->sampler.n_gone; i++)
+        end(watch, watch->sampler.gone[i]);
     if (error >= 0 && now >= descriptors_due(watch))
         error = step_descriptors(watch, ns_clock_now(CLOCK_MONOTONIC) + STEP_US * 1000);
     if (error >= 0 && now >= lists_due(watch))
@@ -379,6 +368,7 @@ void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct n
         visit(context, &watch->table.live[i]->watched);
     for (size_t i = 0; i < watch->table.n_ended; i++)
         visit(context, &watch->table.ended[i]->watched);
+    ns_table_forget_ended(&watch->table);
 }
 
 void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
@@ -386,11 +376,6 @@ void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *con
 {
     for (size_t i = 0; i < watch->table.owners.n_processes; i++)
         visit(context, watch->table.owners.processes[i].pid);
-}
-
-void ns_watch_forget_ended(struct ns_watch *watch)
-{
-    ns_table_forget_ended(&watch->table);
 }
 
 void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)

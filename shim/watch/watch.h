@@ -22,16 +22,14 @@ void ns_watch_close(struct ns_watch *watch);
 /* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due. */
 int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next);
 
-/* Call visit for each connection, including ended ones. Of more than some thousands, idle ones that
- * were never held are not kept. */
+/* Call visit for each connection, including those that have ended since the last call, which are
+ * forgotten then. Of more than some thousands, idle ones that were never held are not kept. */
 void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
 /* Call visit for pid, which may have ended, and its children. */
 void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
                            void *context);
-
-void ns_watch_forget_ended(struct ns_watch *watch);
 
 void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally);
 

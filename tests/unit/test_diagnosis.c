@@ -32,8 +32,8 @@ static struct ns_row_process *process(pid_t pid, const char *exe, const char *un
     struct ns_row_process *made = ns_diagnosis_process(&diagnosis, pid, 0);
     snprintf(made->exe, sizeof made->exe, "/opt/%s", exe);
     snprintf(made->name, sizeof made->name, "%.60s", exe);
-    snprintf(made->curable.reason, sizeof made->curable.reason, "%s", unreachable);
-    made->curable.yes = !*unreachable;
+    made->unreachable = *unreachable ? unreachable : NULL;
+    made->is_reachable = !*unreachable;
     return made;
 }
 

@@ -81,7 +81,7 @@ static bool write_json(struct ns_diagnose_options *options, const struct ns_repo
         return true;
     ns_report_fill_json(ns_output_object(), report);
     NS_AUTO_FREE char *json = ns_output_take(status);
-    NS_AUTO_FREE char *html = page->name && json ? ns_report_page(json) : NULL;
+    NS_AUTO_FREE char *html = page->name ? ns_report_page(json) : NULL;
     bool ok = ns_outfile_write(page, html);
     if (page->name && ok && !ns_outfile_is_stdout(page))
         fprintf(stderr, "page: %s\n", page->name);

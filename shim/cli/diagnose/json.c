@@ -35,9 +35,9 @@ static cJSON *add_object(cJSON *list)
 /* null: unknown, as without a process */
 static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
-    bool known = process && (process->curable.yes || process->curable.reason[0]);
+    bool known = process && (process->is_reachable || process->unreachable);
     cJSON_AddItemToObject(object, "reachable",
-                          known ? cJSON_CreateBool(process->curable.yes) : cJSON_CreateNull());
+                          known ? cJSON_CreateBool(process->is_reachable) : cJSON_CreateNull());
 }
 
 static void add_process(cJSON *row, const struct ns_row_process *process)
@@ -48,7 +48,7 @@ static void add_process(cJSON *row, const struct ns_row_process *process)
     ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
     cJSON_AddBoolToObject(object, "shim", process->has_shim);
     add_reachable(object, process);
-    ns_output_text(object, "reason", process->curable.reason[0] ? process->curable.reason : NULL);
+    ns_output_text(object, "reason", process->unreachable);
 }
 
 static void add_delays(cJSON *row_object, const struct ns_row *row)
@@ -264,8 +264,6 @@ char *ns_report_page(const char *json)
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return NULL;
     fwrite(ns_page, 1, (size_t)(place - ns_page), stream);
     for (; *json; json++)
         fprintf(stream, *json == '<' ? "\\u003c" : "%c", *json);

@@ -159,7 +159,7 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
-        if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->curable.yes)
+        if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->is_reachable)
             continue;
         NOTE("process %d (%s) was seen from outside only: it left no record, as it "
              "has another user, root directory, mount namespace or environment, "

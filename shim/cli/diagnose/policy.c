@@ -60,9 +60,9 @@ static struct target target_of(const struct ns_row *of)
 {
     const struct ns_row *row = own_end(of), *other = row->other;
     struct target target = {row->process, row->role, row->service.port};
-    if (!row->process->curable.reason[0])
+    if (!row->process->unreachable)
         return target;
-    target.process = other && other->process->curable.yes ? other->process : NULL;
+    target.process = other && other->process->is_reachable ? other->process : NULL;
     target.role = row->role == NS_ROLE_CLIENT   ? NS_ROLE_SERVER
                   : row->role == NS_ROLE_SERVER ? NS_ROLE_CLIENT
                                                 : NS_ROLE_UNKNOWN;
@@ -72,7 +72,7 @@ static struct target target_of(const struct ns_row *of)
 /* Is it known that no preload can reach either end? */
 static bool is_out_of_reach(const struct ns_row *row)
 {
-    return row->process->curable.reason[0] && row->other && row->other->process->curable.reason[0];
+    return row->process->unreachable && row->other && row->other->process->unreachable;
 }
 
 static void write_name(const struct target *target, const char *pattern, char *name, size_t size)
@@ -85,40 +85,40 @@ static void write_name(const struct target *target, const char *pattern, char *n
     snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
 }
 
-/* In the two functions below, cJSON accepts NULL from a call that had no memory. */
-static bool add_match(cJSON *rule, const struct target *target, const char *pattern)
+static void add_match(cJSON *rule, const struct target *target, const char *pattern)
 {
-    cJSON *match = cJSON_AddObjectToObject(rule, "match"), *ports;
+    cJSON *match = cJSON_AddObjectToObject(rule, "match");
     char port[8];
-    if (target->process && !cJSON_AddStringToObject(match, "process", pattern))
-        return false;
+    if (target->process)
+        cJSON_AddStringToObject(match, "process", pattern);
     if (target->role == NS_ROLE_UNKNOWN)
-        return match != NULL; /* then nobody knows which port is the service's */
-    if (!cJSON_AddStringToObject(match, "role", ns_role_name(target->role)))
-        return false;
+        return; /* then nobody knows which port is the service's */
+    cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
     snprintf(port, sizeof port, "%u", target->port);
-    ports = cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local");
-    return cJSON_AddItemToArray(ports, cJSON_CreateString(port));
+    cJSON_AddItemToArray(
+        cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local"),
+        cJSON_CreateString(port));
 }
 
 /* Add the rule, unless another row has needed the same one. */
-static bool add_rule(cJSON *rules, const struct target *target)
+static void add_rule(cJSON *rules, const struct target *target)
 {
     cJSON *rule = cJSON_CreateObject(), *same = cJSON_GetArrayItem(rules, 0);
     char pattern[512] = "", name[NAME_MOST + 1];
     if (target->process)
         write_pattern(target->process, pattern, sizeof pattern);
     write_name(target, pattern, name, sizeof name);
+    cJSON_AddStringToObject(rule, "name", name);
+    add_match(rule, target, pattern);
     /* Both send and ack: one alone could cause a stall in the other direction. */
-    bool ok = cJSON_AddStringToObject(rule, "name", name) && add_match(rule, target, pattern) &&
-              cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE)) &&
-              cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
+    cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE));
+    cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
     while (same && !cJSON_Compare(same, rule, true))
         same = same->next;
-    if (ok && !same && cJSON_AddItemToArray(rules, rule))
-        return true;
-    cJSON_Delete(rule);
-    return ok && same;
+    if (same)
+        cJSON_Delete(rule);
+    else
+        cJSON_AddItemToArray(rules, rule);
 }
 
 /* Does the rule for the other end cure this row, too? */
@@ -126,23 +126,23 @@ static bool is_cured_there(const struct ns_row *row)
 {
     const struct ns_row *other = row->other;
     return !row->conclusion.holds && other && other->conclusion.stalls && other->conclusion.holds &&
-           !other->process->curable.reason[0];
+           !other->process->unreachable;
 }
 
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
 {
     cJSON *policy = cJSON_CreateObject();
-    bool ok = cJSON_AddNumberToObject(policy, "version", 1);
+    cJSON_AddNumberToObject(policy, "version", 1);
     cJSON *rules = cJSON_AddArrayToObject(policy, "rules");
     char *text = NULL;
-    for (size_t i = 0; ok && i < diagnosis->n_rows; i++) {
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         struct target target = target_of(row);
         if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
             !(target.process && target.process->has_shim))
-            ok = add_rule(rules, &target);
+            add_rule(rules, &target);
     }
-    if (ok && cJSON_GetArraySize(rules) > 0)
+    if (cJSON_GetArraySize(rules) > 0)
         text = for_a_file ? cJSON_Print(policy) : cJSON_PrintUnformatted(policy);
     cJSON_Delete(policy);
     return text;
@@ -258,8 +258,8 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
                  : row->conclusion.certain ? "about "
                                            : "at best ",
                  fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
-    if (at && at->curable.reason[0])
-        ns_words_add(text, "; but no preload reaches it: it %s", at->curable.reason);
+    if (at && at->unreachable)
+        ns_words_add(text, "; but no preload reaches it: it %s", at->unreachable);
     return text;
 }
 
@@ -269,12 +269,12 @@ static void print_cure(FILE *stream, const struct ns_report *report, const struc
 {
     const struct ns_row_process *at = row->cures[number].at ? row->cures[number].at->process : NULL;
     const struct ns_row *own = own_end(row);
-    if (!at || (number && !at->curable.yes && !at->curable.reason[0])) {
+    if (!at || (number && !at->is_reachable && !at->unreachable)) {
         print_run(stream, report);
         fprintf(stream, "PROGRAM  # at the other end: the %s %s",
                 own->role == NS_ROLE_CLIENT ? "server on" : "client that connected from",
                 ns_words_address(&own->remote));
-    } else if (at->curable.reason[0]) {
+    } else if (at->unreachable) {
         return;
     } else if (at->has_shim) {
         fprintf(stream, "nagleshim doctor --pid %d", at->pid);
@@ -295,7 +295,7 @@ static bool is_running(const struct ns_row_process *process)
 /* Can it be seen from inside if it is started again? */
 static bool is_startable(const struct ns_row_process *process)
 {
-    return process->curable.yes && process->words_size && !process->has_variables &&
+    return process->is_reachable && process->words_size && !process->has_variables &&
            !process->unit[0] && !process->in_container;
 }
 
@@ -304,7 +304,7 @@ static bool is_startable(const struct ns_row_process *process)
 static void print_trial(FILE *stream, const struct ns_report *report, const struct ns_row *row)
 {
     const struct ns_row_process *process = row->process;
-    if (process->curable.yes) {
+    if (process->is_reachable) {
         print_command(stream, report, " diagnose -- ");
         print_arguments(stream, process);
         fputs("  # restarted, it is seen from inside", stream);
@@ -321,6 +321,7 @@ static void print_trial(FILE *stream, const struct ns_report *report, const stru
 static void print_next(FILE *stream, const struct ns_report *report, const struct ns_row *first,
                        unsigned number)
 {
+    (void)number;
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *open = NULL, *unclear = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
@@ -332,10 +333,10 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
                  (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
                  (is_startable(row->process)
                       ? !report->program
-                      : doubt == NS_DOUBT_ANSWERS && row->process->curable.reason[0]))
+                      : doubt == NS_DOUBT_ANSWERS && row->process->unreachable))
             unclear = row;
     }
-    if (diagnosis->n_rows == 0 || !first->conclusion.stalls) {
+    if (!first || !first->conclusion.stalls) {
         if (open)
             print_elsewhere(stream, open);
         else if (unclear)
@@ -345,10 +346,8 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
     if (is_out_of_reach(own_end(first)))
         fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
                 own_end(first)->process->name);
-    else if (own_end(first)->process->curable.reason[0])
-        print_cure(stream, report, first, 1);
     else
-        print_cure(stream, report, first, number);
+        print_cure(stream, report, first, own_end(first)->process->unreachable ? 1 : 0);
 }
 
 static void print_now(FILE *stream, const struct ns_report *report, const struct ns_row *row,
@@ -364,7 +363,7 @@ static void print_now(FILE *stream, const struct ns_report *report, const struct
         row = row->other;
         holds = !holds;
     }
-    if ((!holds && !row->process->curable.reason[0]) || row->process->has_shim ||
+    if ((!holds && !row->process->unreachable) || row->process->has_shim ||
         row->process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
         !is_running(row->process))
@@ -401,8 +400,6 @@ static char *text_of(void (*print)(FILE *stream, const struct ns_report *report,
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return NULL;
     print(stream, report, row, number);
     fclose(stream);
     if (size > 0)

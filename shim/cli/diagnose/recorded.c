@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
+#include "process/grow.h"
 #include "process/scope.h"
 
 #include <dirent.h>
@@ -46,11 +47,11 @@ static bool read_head(int fd, struct ns_record_head *head)
            head->n_events == NS_RECORD_EVENTS && head->tick_ns != 0;
 }
 
-/* Read up to *count elements and set *count to their number. NULL without memory. */
+/* Read up to *count elements and set *count to their number. */
 static void *read_all(int fd, size_t size, size_t *count, off_t offset)
 {
-    void *all = calloc(*count + 1, size);
-    ssize_t n = all ? pread(fd, all, *count * size, offset) : 0;
+    void *all = ns_allocate(*count, size);
+    ssize_t n = pread(fd, all, *count * size, offset);
     *count = n > 0 ? (size_t)n / size : 0;
     return all;
 }
@@ -91,17 +92,14 @@ static bool read_record(int fd, struct record *record)
         return false;
     record->slots = read_all(fd, sizeof *record->slots, &record->n_slots, NS_RECORD_SLOTS_AT);
     record->events = read_all(fd, sizeof *record->events, &record->n_events, NS_RECORD_EVENTS_AT);
-    if (!record->slots || !record->events)
-        return false;
     keep_complete(record);
     return true;
 }
 
 static struct ns_address address_of(const struct ns_record_address *recorded)
 {
-    uint64_t halves[2] = {recorded->addr[0], recorded->addr[1]};
     struct ns_address address = {.known = recorded->known != 0, .port = (uint16_t)recorded->port};
-    memcpy(&address.addr, halves, sizeof address.addr);
+    memcpy(&address.addr, (const void *)recorded->addr, sizeof address.addr);
     return address;
 }
 
@@ -249,8 +247,7 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     const struct ns_record_slot *slot = &record->slots[number];
     uint32_t buckets[NS_WAIT_BUCKETS], phases[NS_PHASES];
     bool last = false;
-    for (size_t i = 0; i < NS_WAIT_BUCKETS; i++)
-        buckets[i] = slot->buckets[i];
+    memcpy(buckets, (const void *)slot->buckets, sizeof buckets);
     take_phases(phases, slot, record->head.tick_ns);
     while (!last) {
         struct ns_judge judge;
@@ -285,8 +282,7 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
     struct replay replay = {.diagnosis = diagnosis};
     struct ns_row *connection = &replay.connection;
     uint32_t sizes[NS_RECORD_SIZES];
-    for (size_t i = 0; i < NS_RECORD_SIZES; i++)
-        sizes[i] = slot->sizes[i];
+    memcpy(sizes, (const void *)slot->sizes, sizeof sizes);
     *connection = (struct ns_row){
         .process = process,
         .source = NS_SOURCE_INSIDE,
@@ -295,10 +291,7 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
         .remote = address_of(&slot->remote),
         .connections = slot->lives,
     };
-    const struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
-    if (!row)
-        return;
-    replay.row = row->id;
+    replay.row = ns_diagnosis_row(diagnosis, connection)->id;
     describe(connection->pattern, slot->n_writes, sizes);
     judge_slot(&replay, record, number, at, &connection->verdict);
     choose_pattern(&replay);
@@ -309,10 +302,10 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
 static void take_trial(struct ns_trial *trial, const struct record *record)
 {
     const struct ns_record_event *tried = NULL; /* the last WAIT, if it was tried */
-    double *ms[2] = {calloc(record->n_events + 1, sizeof(double)),
-                     calloc(record->n_events + 1, sizeof(double))};
+    double *ms[2] = {ns_allocate(record->n_events, sizeof(double)),
+                     ns_allocate(record->n_events, sizeof(double))};
     size_t n[2] = {0};
-    for (size_t i = 0; ms[0] && ms[1] && i < record->n_events; i++) {
+    for (size_t i = 0; i < record->n_events; i++) {
         const struct ns_record_event *event = &record->events[i];
         if (tried && (event->slot != tried->slot || event->life != tried->life))
             tried = NULL;
@@ -342,13 +335,11 @@ static void take_record(struct ns_diagnosis *diagnosis, const struct record *rec
     const struct ns_record_head *head = &record->head;
     struct ns_row_process *process = ns_diagnosis_new_process(diagnosis, head->pid);
     size_t at = 0;
-    if (!process)
-        return;
     snprintf(process->name, sizeof process->name, "%s", head->name);
     snprintf(process->exe, sizeof process->exe, "%s", head->exe);
     ns_sanitize(process->name);
     ns_sanitize(process->exe);
-    process->curable.yes = true; /* the library was preloaded */
+    process->is_reachable = true; /* the library was preloaded */
     if (head->experiment == NS_EXPERIMENT_PUSH || head->experiment == NS_EXPERIMENT_ACKNOWLEDGE)
         take_trial(&process->trial, record);
     diagnosis->looks += record->n_events;

@@ -28,13 +28,13 @@ void ns_report_print(const struct ns_report *report, int width);
 /* Add the members that config/diagnosis.schema.json describes. */
 void ns_report_fill_json(cJSON *object, const struct ns_report *report);
 
-/* config/diagnosis.html with this JSON text inserted, allocated; NULL without memory. '<' becomes
- * an escape sequence of JSON, since a process may be named "</script>". */
+/* config/diagnosis.html with this JSON text inserted, allocated. '<' becomes an escape sequence of
+ * JSON, since a process may be named "</script>". */
 char *ns_report_page(const char *json);
 
 /* A policy with a rule for each stalling row: its process, role and port. If no preload can reach
  * that process, the rule is for the other end of its connections. The text is allocated, on one
- * line or formatted for a file; NULL if there is nothing to cure, or no memory. */
+ * line or formatted for a file; NULL if there is nothing to cure. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
 /* A cure: what it does, what it gains, and whether it is possible; valid until the next call. */

@@ -13,11 +13,9 @@
 
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
-    bool has_room = NS_GROW(diagnosis->processes, diagnosis->n_processes);
-    struct ns_row_process *process = has_room ? calloc(1, sizeof *process) : NULL;
-    if (!process)
-        return NULL;
+    struct ns_row_process *process = ns_allocate(1, sizeof *process);
     process->pid = pid;
+    NS_GROW(diagnosis->processes, diagnosis->n_processes);
     diagnosis->processes[diagnosis->n_processes++] = process;
     return process;
 }
@@ -29,8 +27,7 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
         if (diagnosis->processes[i]->pid == pid && diagnosis->processes[i]->started == started)
             return diagnosis->processes[i];
     struct ns_row_process *made = ns_diagnosis_new_process(diagnosis, pid);
-    if (made)
-        made->started = started;
+    made->started = started;
     return made;
 }
 
@@ -66,8 +63,7 @@ struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_
                 diagnosis->rows[i].service.port = 0;
             return &diagnosis->rows[i];
         }
-    if (!NS_GROW(diagnosis->rows, diagnosis->n_rows))
-        return NULL;
+    NS_GROW(diagnosis->rows, diagnosis->n_rows);
     struct ns_row *row = &diagnosis->rows[diagnosis->n_rows++];
     *row = *connection;
     row->connections = 0;
@@ -84,8 +80,6 @@ static uint64_t lost(const struct ns_verdict *verdict)
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
     struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
-    if (!row)
-        return;
     bool is_first = row->connections == 0;
     if (is_first)
         row->verdict = connection->verdict;
@@ -102,11 +96,12 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
 {
-    if (diagnosis->n_holds < NS_DIAGNOSIS_HOLDS_MOST &&
-        NS_GROW(diagnosis->holds, diagnosis->n_holds))
-        diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
-    else
+    if (diagnosis->n_holds == NS_DIAGNOSIS_HOLDS_MOST) {
         diagnosis->holds_untold++;
+        return;
+    }
+    NS_GROW(diagnosis->holds, diagnosis->n_holds);
+    diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
 }
 
 void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,

@@ -17,12 +17,6 @@ enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see sentences.h */
 
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
-/* Can a preload reach the process? */
-struct ns_curable {
-    bool yes;
-    char reason[256]; /* why not, as doctor says it; "" if yes or unknown */
-};
-
 struct ns_row_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched; 0: unknown */
@@ -33,9 +27,10 @@ struct ns_row_process {
     bool has_variables; /* of what started it, without which it may not run */
     char unit[128];     /* the systemd service that it belongs to; "": none */
     bool in_container;
-    bool is_stuck; /* in the kernel, so that nothing else is known */
-    bool has_shim; /* the library is loaded in it and changes how it sends */
-    struct ns_curable curable;
+    bool is_stuck;                     /* in the kernel, so that nothing else is known */
+    bool has_shim;                     /* the library is loaded in it and changes how it sends */
+    bool is_reachable;                 /* by a preload */
+    const char *unreachable;           /* why not, as doctor says it; NULL if it is, or unknown */
     struct ns_trial trial;             /* of --experiment */
     uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
@@ -109,19 +104,17 @@ struct ns_diagnosis {
     double lost_ms;      /* by all rows; counted once if both ends were watched */
 };
 
-/* The process with this pid and start; added with all other fields zero if it is not there. NULL
- * without memory. */
+/* The process with this pid and start; added with all other fields zero if it is not there. */
 struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
                                             uint64_t started);
 
 /* Always adds one: after execve, a process is another program. */
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
-/* The row of such a connection, which is made without counts if necessary; NULL without memory.
- * Rows move when one is made. */
+/* The row of such a connection, which is made without counts if necessary. Rows move then. */
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
-/* Add a connection with its final verdict. Without memory it is left out. */
+/* Add a connection with its final verdict. */
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The

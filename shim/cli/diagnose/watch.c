@@ -42,7 +42,7 @@ struct session {
     pid_t left;      /* one of these */
 };
 
-static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
+static void judge_reach(const struct ns_proc *proc, struct ns_row_process *process)
 {
     static struct ns_elf elf;
     if (!ns_elf_inspect_exe(proc->dir, &elf))
@@ -52,8 +52,8 @@ static void judge_reach(const struct ns_proc *proc, struct ns_curable *curable)
         reason = ns_reach_reason(NS_REACH_SET_ID);
     if (!reason)
         reason = ns_reach_running(proc);
-    curable->yes = !reason;
-    snprintf(curable->reason, sizeof curable->reason, "%s", reason ? reason : "");
+    process->is_reachable = !reason;
+    process->unreachable = reason;
 }
 
 /* The control group names the unit or the container of a process. An instance of a template is in a
@@ -113,7 +113,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
         process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
         process->has_variables = has_variables(&proc);
         take_group(&proc, process);
-        judge_reach(&proc, &process->curable);
+        judge_reach(&proc, process);
     }
     ns_proc_name(&proc, process->name, sizeof process->name);
     ns_proc_close(&proc);
@@ -126,8 +126,6 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
         return watched->owner;
     struct ns_row_process *process =
         ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
-    if (!process)
-        return NULL;
     if (!process->exe[0] && !process->is_stuck)
         look_at(session->diagnosis, process);
     if (!process->name[0]) /* it may have ended already */
@@ -156,30 +154,24 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
 {
     struct session *session = context;
     struct ns_row connection = connection_of(session, watched);
-    const struct ns_row *row =
-        connection.process ? ns_diagnosis_row(session->diagnosis, &connection) : NULL;
-    if (row)
-        ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
-    else
-        session->diagnosis->holds_untold++;
+    const struct ns_row *row = ns_diagnosis_row(session->diagnosis, &connection);
+    ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
 }
 
 static void harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
-    struct ns_row connection;
     process_of(session, watched);
     if (!watched->ended && !session->final)
         return;
-    connection = connection_of(session, watched);
+    struct ns_row connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &connection.verdict);
     if (!watched->ended && !watched->traffic &&
         (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
         session->diagnosis->idle++;
         return;
     }
-    if (connection.process)
-        ns_diagnosis_add(session->diagnosis, &connection);
+    ns_diagnosis_add(session->diagnosis, &connection);
 }
 
 static void take_queued(struct ns_diagnosis *diagnosis)
@@ -206,7 +198,6 @@ static void do_due(struct session *session, uint64_t now)
         take_queued(session->diagnosis);
     }
     ns_watch_each(session->watch, harvest, session);
-    ns_watch_forget_ended(session->watch);
     ns_watch_tally(session->watch, &tally);
     if (tally.denied > session->diagnosis->denied)
         session->diagnosis->denied = tally.denied;

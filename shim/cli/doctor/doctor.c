@@ -255,7 +255,7 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
            : verdict->kind == NS_FINDING_IS_REASON ? LACKS
                                                    : UNKNOWN]++;
     ns_proc_name(&examination->proc, name, sizeof name);
-    if (ns_output_is_json())
+    if (ns_output_object())
         add_entry(examination, name);
     else
         print_row(examination, name);

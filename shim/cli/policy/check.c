@@ -29,7 +29,7 @@ static void say_error(void *context, const struct ns_policy_error *error)
 {
     struct check *check = context;
     check->n_errors++;
-    if (ns_output_is_json()) {
+    if (ns_output_object()) {
         cJSON *entry = cJSON_CreateObject();
         ns_output_number(entry, "line", error->line);
         ns_output_number(entry, "column", error->line ? error->column : 0);
@@ -46,7 +46,7 @@ static void say_error(void *context, const struct ns_policy_error *error)
 static void say_warning(void *context, const struct ns_rule *rule, const char *text)
 {
     struct check *check = context;
-    if (ns_output_is_json()) {
+    if (ns_output_object()) {
         cJSON *entry = cJSON_CreateObject();
         ns_output_number(entry, "rule", rule ? rule->index + 1 : 0);
         ns_output_text(entry, "name", rule ? rule->name : NULL);
@@ -144,7 +144,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
     if (!policy && check.n_errors == 0)
         say_error(&check, &found.where);
     complete(entry, &check, &found);
-    if (check.n_errors >= NS_POLICY_ERRORS_MOST && !ns_output_is_json())
+    if (check.n_errors >= NS_POLICY_ERRORS_MOST && !ns_output_object())
         fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n", check.name,
                 NS_POLICY_ERRORS_MOST);
     if (policy)

@@ -5,8 +5,6 @@
 
 #include "policy/policy.h"
 
-#include <fnmatch.h>
-
 /* Called for everything that is allowed but probably not intended, such as a rule that is never
  * used. rule is NULL for the policy as a whole. */
 struct ns_check_listener {
@@ -14,10 +12,6 @@ struct ns_check_listener {
     void *context;
 };
 void ns_check_warn(const struct ns_policy *policy, const struct ns_check_listener *listener);
-
-#ifndef FNM_EXTMATCH /* musl has none: such patterns match nothing, and nothing is warned of */
-#define FNM_EXTMATCH 0
-#endif
 
 /* Names of scripts, for fnmatch with FNM_EXTMATCH. */
 #define NS_CHECK_SCRIPT "*.@(py|sh|pl|rb|js|php|jar)"

@@ -143,14 +143,13 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
     NS_AUTO_FREE char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    if (out && top) {
+    if (top) {
         count_processes(top);
         print(out, &top->tally);
     }
-    errno = ENOMEM;
-    if (out && fclose(out) == 0 &&
-        (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
-                                : ns_file_replace(file, text, length)))
+    fclose(out);
+    if (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
+                               : ns_file_replace(file, text, length))
         return NS_EXIT_YES;
     int error = errno;
     ns_say("cannot write '%s': %s", file, strerror(error));

@@ -65,10 +65,8 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         if (row->role == watched->role && ns_address_is_same(&row->service, service))
             return row;
     }
-    bool has_room = NS_GROW(top->rows, top->n_rows);
-    struct ns_top_row *row = has_room ? calloc(1, sizeof *row) : NULL;
-    if (!row)
-        return NULL;
+    struct ns_top_row *row = ns_allocate(1, sizeof *row);
+    NS_GROW(top->rows, top->n_rows);
     top->rows[top->n_rows++] = row;
     row->role = watched->role;
     row->service = *service;
@@ -104,7 +102,7 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
     struct ns_top_row *row = row_of(top, watched);
     size_t i = 0;
     /* If only earlier bytes were answered, nothing shows that the program waited. */
-    if (!row || !hold->waited || (!hold->certain && hold->answered == 0))
+    if (!hold->waited || (!hold->certain && hold->answered == 0))
         return;
     row->holds++;
     row->lost_ns += hold->cost;
@@ -144,8 +142,6 @@ static void count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
     struct ns_top_row *row = row_of(top, watched);
-    if (!row)
-        return;
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
     if (top->counts) {
@@ -214,7 +210,6 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
         top->rows[i]->held_by = NULL;
     }
     ns_watch_each(top->watch, count_connection, top);
-    ns_watch_forget_ended(top->watch);
     top->before = top->tally;
     ns_watch_tally(top->watch, &top->tally);
     top->seconds = (double)(now - top->begin) / SECOND;

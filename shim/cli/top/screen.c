@@ -84,10 +84,7 @@ void ns_screen_draw(const struct ns_top *top)
         size = (struct winsize){.ws_row = 24, .ws_col = 80};
     if (!is_paused) {
         free(table);
-        table = NULL;
-    }
-    FILE *out = is_paused ? NULL : open_memstream(&table, &length);
-    if (out) {
+        FILE *out = open_memstream(&table, &length);
         ns_top_print(out, top, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
         fclose(out);
     }
