@@ -17,8 +17,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define SAY(...) ns_say(__VA_ARGS__)
-
 enum {
     INTERVAL_MS = 100,
     ROUND_MS = 1000, /* for new processes and listeners */
@@ -53,8 +51,8 @@ static bool kernel_sets_nodelay(void)
 {
     struct utsname system;
     int major = 0, minor = 0;
-    if (uname(&system) == 0)
-        sscanf(system.release, "%d.%d", &major, &minor);
+    uname(&system);
+    sscanf(system.release, "%d.%d", &major, &minor);
     return major > 6 || (major == 6 && minor >= 1);
 }
 
@@ -68,24 +66,22 @@ static bool read_options(int argc, char **argv, struct options *options)
         {NS_CURE_ALL, &cure->all, 0, 0},         {NS_CURE_POLICY, &options->policy, 0, 0},
         {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
         {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
-    bool good = false;
     if (!ns_verbs_read(argc, argv, targets))
         return false;
     cure->port = (unsigned)port;
     const int selections = (cure->pid != 0) + (cure->unit != NULL) + (options->group != NULL) +
                            (cure->port != 0) + cure->all;
     if (selections > 1)
-        SAY("use one of --unit, --cgroup, --all, --pid and --port");
-    else if (selections == 0 && !cure->undo)
-        SAY("say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all");
-    else if (cure->follow && (cure->undo || cure->dry_run))
-        SAY("--follow cannot be used with --undo or --dry-run");
-    else if (cure->undo && options->policy)
-        SAY("--undo restores what was changed and takes no policy");
-    else
-        good = true;
+        return NS_REFUSE("use one of --unit, --cgroup, --all, --pid and --port");
+    if (selections == 0 && !cure->undo)
+        return NS_REFUSE(
+            "say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all");
+    if (cure->follow && (cure->undo || cure->dry_run))
+        return NS_REFUSE("--follow cannot be used with --undo or --dry-run");
+    if (cure->undo && options->policy)
+        return NS_REFUSE("--undo restores what was changed and takes no policy");
     cure->all |= selections == 0;
-    return good;
+    return true;
 }
 
 static bool read_policy(struct options *options)
@@ -96,17 +92,15 @@ static bool read_policy(struct options *options)
         ns_policy_read(NS_POLICY_NAMED, options->policy, &found, NULL);
     options->cure.policy = found.policy;
     if (!found.policy)
-        SAY("%s", ns_policy_error_text(&found, text, sizeof text));
+        ns_say("%s", ns_policy_error_text(&found, text, sizeof text));
     return found.policy != NULL;
 }
 
 static int say_error(const struct ns_cure *cure, int error)
 {
     if (error == -ESRCH && cure->unit)
-        SAY("there is no process of the unit '%s'", cure->unit);
-    else
-        return ns_watch_say_error(cure->pid, error);
-    return NS_EXIT_ERROR;
+        return NS_FAIL("there is no process of the unit '%s'", cure->unit);
+    return ns_watch_say_error(cure->pid, error);
 }
 
 /* "3 connections", "1 listener", or both. */
@@ -165,7 +159,7 @@ static void add_row(const struct ns_cure_row *row)
 static void print_groups(const struct options *options)
 {
     const struct ns_cure *cure = &options->cure;
-    const char *what = kernel_sets_nodelay() ? "cure" : "limit the delayed ACKs of";
+    const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
     ns_output_expect("groups");
     for (size_t i = 0; i < cure->groups.n && !*options->reason; i++) {
         const char *path = cure->groups.at[i].path;
@@ -180,8 +174,7 @@ static void print_groups(const struct options *options)
                            ? ", until --undo or the next boot"
                            : ", until --undo or the end of the group");
     }
-    if (cure->groups.n && !*options->reason && !kernel_sets_nodelay() && !cure->undo &&
-        !cure->follow)
+    if (cure->groups.n && !*options->reason && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
 }
 
@@ -222,17 +215,15 @@ static int report(const struct options *options)
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
     if (cure->undo && total[NS_CURE_CHANGED] == 0 && !by_kernel)
-        SAY("no socket was restored");
+        ns_say("no socket was restored");
     else if (all == 0 && !by_kernel)
-        SAY("no TCP socket%s was found%s", port,
-            ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
+        ns_say("no TCP socket%s was found%s", port,
+               ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
     if ((total[NS_CURE_CHANGED] > 0 || by_kernel) && !cure->undo)
         print_advice(options, listeners);
     if (total[NS_CURE_FAILED] > 0)
-        SAY("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
-            ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
-    if (total[NS_CURE_FAILED] > 0)
-        return NS_EXIT_ERROR;
+        return NS_FAIL("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
+                       ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
     return denied && total[NS_CURE_CHANGED] == 0 && !by_kernel ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
@@ -339,8 +330,8 @@ static bool begin_groups(struct options *options)
     ns_groups_release(&kept);
     if (options->group && error) {
         explain(options, error);
-        SAY("there is no control group '%s'%s%s", options->group, error == -ENODEV ? ": " : "",
-            error == -ENODEV ? options->reason : "");
+        ns_say("there is no control group '%s'%s%s", options->group, error == -ENODEV ? ": " : "",
+               error == -ENODEV ? options->reason : "");
         return false;
     }
     if (error)
@@ -359,7 +350,7 @@ static bool begin_groups(struct options *options)
         cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
     }
     if (*options->reason && error != -ENOENT && (cure->unit || options->group || cure->all))
-        SAY("the kernel does not cure new connections: %s", options->reason);
+        ns_say("the kernel does not cure new connections: %s", options->reason);
     else if (!cure->groups.n)
         snprintf(options->reason, sizeof options->reason, "it was not asked to");
     cure->sets_nodelay = kernel_sets_nodelay();
@@ -373,7 +364,7 @@ static int cure_sockets(struct options *options)
         return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)
-        error = follow(cure, *options->reason || !kernel_sets_nodelay());
+        error = follow(cure, *options->reason || !cure->sets_nodelay);
     else if (!error)
         error = ns_cure_scan(cure);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
@@ -388,11 +379,9 @@ int ns_cure_main(int argc, char **argv)
     struct options options = {.cure = {.least_delack = ns_socket_least_delack()}};
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS) {
-        SAY("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes cannot be "
-            "changed");
-        return NS_EXIT_ERROR;
-    }
+    if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS)
+        return NS_FAIL("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes "
+                       "cannot be changed");
     if (!read_policy(&options))
         return NS_EXIT_ERROR;
     int status = cure_sockets(&options);

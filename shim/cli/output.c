@@ -9,7 +9,6 @@
 #include "process/sanitize.h"
 #include "process/scope.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,9 +5,7 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/program/environment.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
 

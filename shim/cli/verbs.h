@@ -4,7 +4,6 @@
 #define NS_VERBS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Values past every letter. */
 enum ns_option {

@@ -2,6 +2,7 @@
 /* Owns the sockets of other processes that this one has for a moment, by pidfd_getfd(2). It must
  * never read, write or shut down one of them. */
 #include "cure/code.h"
+#include "conn/delack.h"
 #include "cure/cure.h"
 #include "process/scope.h"
 

@@ -3,7 +3,6 @@
 #ifndef NS_CURE_H
 #define NS_CURE_H
 
-#include "conn/delack.h"
 #include "cure/group.h"
 #include "policy/match.h"
 #include "watch/diag.h"

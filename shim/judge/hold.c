@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See hold.h. Each condition of the proof has a case in tests/unit/test_judge.c. */
-#include "judge/hold.h"
+#include "judge/judge.h"
+/* See judge.h. Each condition of the proof has a case in tests/unit/test_judge.c. */
 
 #include <netinet/tcp.h>
 

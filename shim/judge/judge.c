@@ -2,9 +2,8 @@
 /* See judge.h. Owns the state of a connection between samples: free, held, or released and not yet
  * answered. hold.c judges a single sample, verdict.c all of them. Between two samples it assumes
  * the times that cost least, so that it never claims more than they show. */
-#include "judge/judge.h"
 
-#include "judge/hold.h"
+#include "judge/judge.h"
 
 #include <netinet/tcp.h>
 

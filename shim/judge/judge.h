@@ -12,7 +12,69 @@
 #define NS_JUDGE_H
 
 #include "judge/verdict.h"
-#include "judge/weigh.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- hold.c: the meaning of a single sample: does Nagle's algorithm hold bytes, and if not, why
+ * are bytes unsent? Pure. */
+
+enum ns_held {
+    NS_HELD_NOT,
+    NS_HELD_UNPROVABLE, /* everything fits, but the kernel does not report the window */
+    NS_HELD_BY_NAGLE,
+};
+
+/* before: the sample before, to see what was retransmitted since; NULL: none. */
+enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before);
+
+/* Could pacing explain that bytes stay unsent for so long? */
+bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns);
+
+/* Why nothing is sent at this sample, if Nagle's algorithm holds nothing. */
+enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *before);
+
+/* --- weigh.c: evidence that only many stalls give: do their answers follow the release, or the
+ * begin of the request? By chance a peer that works for about 40 ms also answers soon after the
+ * release. Pure; nothing blocks, allocates or fails. */
+
+enum { NS_WEIGH_BLOCK = 16, NS_WEIGH_PLACES = 32 /* parts of a tick */ };
+
+/* All zero at first. */
+struct ns_weigh {
+    struct {
+        uint32_t length_us, place_us; /* of the wait; of its end within the tick */
+    } answers[NS_WEIGH_BLOCK];
+    uint32_t n, blocks, unlike;
+    uint32_t lags, slow, placed;
+    uint16_t places[NS_WEIGH_PLACES]; /* answers that may have come at this place of the tick */
+    uint32_t all;
+    double lag_ns, since_ns;
+};
+
+/* A wait whose end is known exactly: it took length ns and ended at time at, since ns after the
+ * release (exact to a tick). Held bytes are sent on a tick, and their answer comes shortly after
+ * it. An answer to the first bytes comes at any place within the tick, but always the same time
+ * after the write. */
+struct ns_weigh_answer {
+    uint64_t at, length, since;
+};
+void ns_weigh_answer(struct ns_weigh *weigh, const struct ns_weigh_answer *answer,
+                     uint64_t tick_ns);
+
+/* Seen from outside: an answer came between low and high, about ns after the release. slow: too
+ * late after it for a certain stall. */
+struct ns_weigh_lag {
+    uint64_t low, high;
+    double ns;
+    bool slow;
+};
+void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64_t tick_ns);
+
+/* Do the answers seem independent of the release? most_ns: how long an answer may take after it. */
+bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t most_ns);
+
+/* --- judge.c: the state of a connection ------------------------------------------------------ */
 
 /* The state of one connection. Initialised by ns_judge_begin; private to the judge. */
 struct ns_judge {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See weigh.h. */
-#include "judge/weigh.h"
+#include "judge/judge.h"
+/* See judge.h. */
 
 #include <stdlib.h>
 

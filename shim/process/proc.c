@@ -7,14 +7,11 @@
 #include "process/sanitize.h"
 #include "process/scope.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -61,19 +58,13 @@ static void take_status_line(struct ns_proc *proc, const char *line)
 FILE *ns_proc_stream(int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
-    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && !stream)
-        close(fd);
-    return stream;
+    return fd < 0 ? NULL : fdopen(fd, "r");
 }
 
 DIR *ns_proc_list(int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (fd >= 0 && !list)
-        close(fd);
-    return list;
+    return fd < 0 ? NULL : fdopendir(fd);
 }
 
 /* See proc_pid_stat(5). */
@@ -156,7 +147,6 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     if (proc->dir < 0) {
         /* With hidepid, /proc does not show the processes of other users. */
         bool hidden = errno == ENOENT && kill(pid, 0) != 0 && errno == EPERM;
-
         return hidden ? -EPERM : -ESRCH;
     }
     NS_AUTO_FCLOSE FILE *status = ns_proc_stream(proc->dir, "status");

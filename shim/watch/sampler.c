@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See sampler.h. Owns the set of sampled connections, and passes samples to their judges. */
-#include "watch/sampler.h"
+/* See table.h. Owns the set of sampled connections, and passes samples to their judges. */
+#include "watch/table.h"
 
 #include "base/clock.h"
 

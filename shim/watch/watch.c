@@ -4,7 +4,7 @@
  *   - descriptors: which sockets the processes have (owners.h);
  *   - lists: all TCP sockets of the network namespaces, to find new and ended connections and those
  *     with unsent bytes;
- *   - samples: single connections every 2 ms, first those that may be held (sampler.h).
+ *   - samples: single connections every 2 ms, first those that may be held (sampler.c).
  *
  * TCP_NODELAY and TCP_CORK are not read. sock_diag(7) does not report them, and pidfd_getfd(2) with
  * getsockopt(2) would make this process an owner of the socket, so that the program's close would
@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "process/grow.h"
-#include "watch/sampler.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>

@@ -2,7 +2,6 @@
 /* Makes rows by hand, and checks the conclusions, sentences, policy and next command. */
 #include "cli/diagnose/rows.h"
 #include "cli/diagnose/report.h"
-#include "cli/diagnose/sentences.h"
 
 #include "policy/policy.h"
 

@@ -3,9 +3,7 @@
  * and the private directory for its records. The directory must not outlive the command. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/program/environment.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "judge/record.h"
 #include "process/scope.h"
 

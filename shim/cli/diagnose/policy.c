@@ -6,7 +6,6 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
-#include "cli/diagnose/sentences.h"
 #include "cure/group.h"
 
 #include <cJSON.h>

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/diagnose/sentences.h"
+#include "cli/diagnose/report.h"
 #include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"

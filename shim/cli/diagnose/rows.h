@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
-enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see sentences.h */
+enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see report.h */
 
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See sentences.h. A sentence must not claim more than the verdict: an upper bound is called "at
+/* See report.h. A sentence must not claim more than the verdict: an upper bound is called "at
  * most". */
-#include "cli/diagnose/sentences.h"
+#include "cli/diagnose/report.h"
 
 #include "cli/output.h"
 

@@ -3,7 +3,6 @@
  * line each, and what to do. It must stay short. */
 #include "cli/diagnose/report.h"
 
-#include "cli/diagnose/sentences.h"
 #include "cli/output.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "process/elf.h"
 #include "process/loaded.h"
 #include "process/scope.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim doctor`, and what --pid and --all print about processes,
  * which examine.c judges. */
-#include "cli/doctor/examine.h"
+#include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/preload.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
 #include "process/scope.h"

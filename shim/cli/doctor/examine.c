@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the examination of a running process. It only reads, prints nothing, and trusts nothing that
  * it reads: the process may belong to any user. */
-#include "cli/doctor/examine.h"
+#include "cli/doctor/doctor.h"
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "policy/find.h"
 #include "process/scope.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See findings.h. */
-#include "cli/doctor/findings.h"
+/* See doctor.h. */
+#include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 
 void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...)
 {

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim doctor PROGRAM` finds about a program that does not run. It must not run it,
- * and must not judge by other means than reach.h, trial.h and the library's own search for a
+ * and must not judge by other means than cli/program and the library's own search for a
  * policy.
  * */
-#include "cli/doctor/findings.h"
+#include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/environment.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
-#include "cli/program/trial.h"
+#include "cli/program/program.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

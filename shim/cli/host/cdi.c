@@ -2,7 +2,7 @@
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
  * Device Interface, with the paths of this machine. Writes no file. */
 #include "cli/cli.h"
-#include "cli/program/preload.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
 #include "process/scope.h"

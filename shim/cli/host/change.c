@@ -5,7 +5,8 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
-#include "cli/program/preload.h"
+#include "cli/program/program.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,25 +64,16 @@ bool ns_file_remove(const char *path)
     return removed;
 }
 
-static bool write_all(int fd, const char *data, size_t size)
-{
-    for (ssize_t n; size > 0; data += n, size -= (size_t)n)
-        if ((n = write(fd, data, size)) < 0)
-            return false;
-    return true;
-}
-
 /* Renames a temporary file. Neither systemd nor a loader reads one of that name. */
 bool ns_file_replace(const char *path, const void *data, size_t size)
 {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
-    bool good = fd >= 0 && write_all(fd, data, size) && fchmod(fd, MODE) == 0 && fsync(fd) == 0 &&
-                rename(temporary, path) == 0;
+    NS_AUTO_FCLOSE FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
+                fchmod(fd, MODE) == 0 && fsync(fd) == 0 && rename(temporary, path) == 0;
     int error = errno;
-    if (fd >= 0)
-        close(fd);
     if (fd >= 0 && !good)
         unlink(temporary);
     errno = error;

@@ -10,16 +10,11 @@
 #include "cure/group.h"
 #include "process/elf.h"
 #include "process/scope.h"
-#include "cli/program/environment.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
-#include "cli/program/trial.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

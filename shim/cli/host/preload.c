@@ -7,9 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/preload.h"
-#include "cli/program/reach.h"
-#include "cli/program/trial.h"
+#include "cli/program/program.h"
 #include "process/scope.h"
 
 #include <elf.h>

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/preload.h"
+#include "cli/program/program.h"
 #include "policy/find.h"
 #include "process/scope.h"
 
@@ -200,11 +200,11 @@ static char *write_text(const struct ns_host *host, const char *name, const stru
     if (unit->hides_files) /* "-": a missing file is skipped */
         snprintf(mounts, sizeof mounts, "BindReadOnlyPaths=-%s -%s\n", host->library,
                  NS_POLICY_DIR_DEFAULT);
-    if (list && asprintf(&text,
-                         MARK " 'nagleshim host disable --unit %s' removes it.\n"
-                              "[Service]\n"
-                              "Environment=\"" VARIABLE "%s\"\n%s",
-                         name, list, mounts) >= 0)
+    if (asprintf(&text,
+                 MARK " 'nagleshim host disable --unit %s' removes it.\n"
+                      "[Service]\n"
+                      "Environment=\"" VARIABLE "%s\"\n%s",
+                 name, list, mounts) >= 0)
         return text;
     return NULL;
 }

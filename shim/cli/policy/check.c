@@ -5,8 +5,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/policy/check.h"
-#include "cli/program/environment.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
 

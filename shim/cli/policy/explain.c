@@ -4,15 +4,13 @@
  * a copy of their rules, and must not resolve host names: the library never sees them. */
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/program/environment.h"
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/endpoint.h"
 #include "policy/sockopt.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct options {

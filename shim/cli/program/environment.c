@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the checks of the environment variables. It must change neither environment nor files. */
-#include "cli/program/environment.h"
+#include "cli/program/program.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
  * */
-#include "cli/program/preload.h"
+#include "cli/program/program.h"
 
 #include "cli/cli.h"
-#include "process/elf.h"
+#include "process/grow.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -120,9 +120,7 @@ static void add_entries(char *list, const char *old, bool sanitizers)
 
 char *ns_preload_join(const char *old, const char *library)
 {
-    char *list = calloc(1, (old ? strlen(old) : 0) + strlen(library) + 3);
-    if (!list)
-        return NULL;
+    char *list = ns_allocate(1, (old ? strlen(old) : 0) + strlen(library) + 3);
     add_entries(list, old ? old : "", true);
     strcat(list, *list ? ":" : "");
     /* A library before this one could hide calls from it. */
@@ -185,5 +183,5 @@ char *ns_preload_variable(const char *library, const char *program)
         return NULL;
     NS_AUTO_FREE char *list = ns_preload_join(old, library);
     free(old);
-    return list && asprintf(&variable, "LD_PRELOAD=%s", list) >= 0 ? variable : NULL;
+    return asprintf(&variable, "LD_PRELOAD=%s", list) >= 0 ? variable : NULL;
 }

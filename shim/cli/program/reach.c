@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what is known of a program that does not run. It judges files only and runs nothing. It must
  * use the library's own search for a policy, never a copy of its order. */
-#include "cli/program/reach.h"
+#include "cli/program/program.h"
 
 #include "base/path.h"
 #include "cli/cli.h"

@@ -2,13 +2,12 @@
 /* Owns the trials of the library in a child of this command. A program can name any file as its
  * loader: this file must not run one that a user other than root and the caller could have written.
  * */
-#include "cli/program/trial.h"
+#include "cli/program/program.h"
 
 #include "base/path.h"
 #include "process/scope.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,8 +119,8 @@ bool ns_trial_find(const char *loader, const char *library, const char *name, ch
     return is_listed(name, path);
 }
 
-enum ns_trial ns_trial_load(const char *loader, const char *program, const char *library,
-                            bool is_preloaded, char *reason, size_t size)
+enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
+                                   bool is_preloaded, char *reason, size_t size)
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
     char path[PATH_MAX];

@@ -2,7 +2,8 @@
 /* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized. */
 #include "cli/top/top.h"
 
-#include "cli/diagnose/sentences.h"
+#include "cli/diagnose/report.h"
+
 #include "cli/output.h"
 
 #include <stdio.h>

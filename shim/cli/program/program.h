@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this folder find out about a program that does not run yet: where it is,
+ * whether the library can be preloaded into it, and the process that it will be; where the library
+ * is; and whether the environment is right. */
+#ifndef NS_PROGRAM_H
+#define NS_PROGRAM_H
+
+#include "policy/find.h"
+#include "policy/match.h"
+#include "process/elf.h"
+#include "process/loaded.h"
+#include "process/proc.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* --- environment.c: the variables that the library reads -------------------------------------- */
+
+/* Warns of each unknown variable and each invalid value: on stderr, or, if is_report is set, in the
+ * output (cli/output.h). */
+void ns_environment_judge(bool is_report);
+
+/* A sentence if the kill switch NAGLESHIM_OFF is on: anything but empty or "0". NULL: it is not. */
+const char *ns_environment_off(void);
+
+/* Reads the policy file that a program of this command will find by NAGLESHIM_POLICY, and sets path
+ * to its absolute path. If the policy is broken: false, and one line on stderr. */
+bool ns_environment_policy_file(const char *file, char path[PATH_MAX]);
+
+/* --- preload.c: the library, and its place in LD_PRELOAD -------------------------------------- */
+
+/* The file of names that glibc's loader preloads into every program. */
+#define NS_PRELOAD_FILE "/etc/ld.so.preload"
+
+/* The separators of LD_PRELOAD: space and colon for glibc, every white space for musl. */
+#define NS_PRELOAD_SEPARATORS " :\t\n\v\f\r"
+
+/* Is this entry of LD_PRELOAD the library or the one that observes, in any directory? */
+bool ns_preload_is_the_library(const char *entry, size_t length);
+
+/* Copies the library's entry of a list like LD_PRELOAD, or of the text of /etc/ld.so.preload, in
+ * which # starts a comment; false if there is none. */
+bool ns_preload_find(const char *list, char entry[PATH_MAX]);
+
+/* The same for a file. False if it cannot be read, or is not a regular file. */
+bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
+
+/* The text of a regular file, to be freed. NULL, and errno, if it cannot be read: ENOENT if there
+ * is none, EINVAL if it is no regular file or larger than 256 KiB. */
+char *ns_file_read(const char *path);
+
+/* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
+ * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
+ * would undo each other. Allocated. */
+char *ns_preload_join(const char *old, const char *library);
+
+/* Finds the library with this name beside this command, in ../lib, or in the directory it was built
+ * for. narrow: ns_elf.narrow of the program; a library for 32-bit programs is searched for in the
+ * neighbours of these directories, and in those of the system. Returns false if no library is
+ * found, or one that does not load; reason is then a sentence without its full stop. */
+bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
+                       char reason[PATH_MAX]);
+
+/* The same for the library that cures, with one line on stderr if it is not found. */
+bool ns_preload_take(uint16_t narrow, char path[PATH_MAX]);
+
+/* "LD_PRELOAD=" with a library added to this command's own list, behind the sanitizer's library
+ * that the program's file needs, if any; NULL as above. */
+char *ns_preload_variable(const char *library, const char *program);
+
+/* --- reach.c: a program ----------------------------------------------------------------------- */
+
+enum ns_reach_verdict {
+    NS_REACH_YES,
+    NS_REACH_UNKNOWN, /* not found or not readable: execve decides */
+    NS_REACH_OTHER_MACHINE,
+    NS_REACH_GO,
+    NS_REACH_STATIC,
+    NS_REACH_OTHER_LOADER,
+    NS_REACH_SET_ID,
+    NS_REACH_CAPABILITIES,
+};
+
+struct ns_reach {
+    enum ns_reach_verdict verdict;
+    char program[PATH_MAX]; /* the program's path; "" if it was not found */
+    char file[PATH_MAX];    /* what the kernel loads: program, or the interpreter of a script */
+    char loader[PATH_MAX];  /* the ELF interpreter of file; "" if it has none */
+    uint16_t narrow;        /* see ns_elf: 0 if this command's library is for it */
+    bool is_script;
+    bool by_shell; /* it names no interpreter: execvp runs it with the shell */
+    bool by_env;   /* the script names env(1), which searches PATH for the interpreter */
+};
+
+/* word is what execvp would get. Opens files for reading and judges for the calling user. */
+void ns_reach_inspect(const char *word, struct ns_reach *reach);
+
+/* The verdict from the kind of file alone, without its rights; path is its name. */
+enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf);
+
+/* Why the library would not see what a running process does with its sockets, as the end of a
+ * sentence that begins with the process; NULL: it would, as far as can be seen. */
+const char *ns_reach_running(const struct ns_proc *proc);
+
+/* The libc of a loader, by its name: "glibc", "musl", or NULL for any other. */
+const char *ns_reach_libc(const char *loader);
+
+/* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
+const char *ns_reach_reason(enum ns_reach_verdict verdict);
+
+enum { NS_SUBJECT_ARGS_MOST = 1024 }; /* further ones are not matched */
+
+/* What a policy's patterns and the search for a policy see. */
+struct ns_subject {
+    struct ns_process process;
+    struct ns_reach reach;
+    char exe[PATH_MAX];
+    char *args[NS_SUBJECT_ARGS_MOST + 2];
+};
+
+/* word is what execvp would get, args the program's arguments. Both must stay. */
+void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
+                         unsigned n_args);
+
+/* False, after a message, if the file is not a program: a directory, data. With
+ * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
+bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script);
+
+/* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
+ * on stderr. Returns false if the library would be disabled. */
+bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
+                            struct ns_policy_found *found);
+
+/* Says that PATH has no such program. */
+void ns_program_say_not_found(const char *word);
+
+/* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
+int ns_program_say_failure(const char *word, int error);
+
+/* 'rule 2 "quotes"', or 'rule 2' if it has no name; valid until the next call. */
+const char *ns_rule_title(const struct ns_rule *rule);
+
+/* --- trial.c: the library in a child of this command ------------------------------------------ */
+
+/* The file that the loader, which must be glibc's, finds for name, a name without a slash in
+ * LD_PRELOAD. library: any that needs libc. False if it finds none. */
+bool ns_trial_find(const char *loader, const char *library, const char *name, char path[PATH_MAX]);
+
+enum ns_trial_result { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
+
+/* Lets the loader list what it would load; no code of the program or of the library runs. loader:
+ * what program asks for, "" if it asks for none. is_preloaded: LD_PRELOAD or ld.so.preload names
+ * the library already; otherwise it is put into LD_PRELOAD. reason is filled for REFUSED (the
+ * loader's message) and UNTRIED. Takes ten seconds at most. */
+enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
+                                   bool is_preloaded, char *reason, size_t size);
+
+/* After NS_TRIAL_LOADED: the next file that the loader has listed, except the libraries of libc and
+ * library itself; false if there is none. *place is NULL at first. */
+bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX]);
+
+/* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
+ * without LD_PRELOAD. True if it exits with 0 and prints nothing; otherwise reason continues a
+ * sentence that begins with the program. Takes ten seconds at most. */
+bool ns_trial_start(const char *program, const char *library, char *reason, size_t size);
+
+#endif
