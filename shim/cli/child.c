@@ -69,23 +69,17 @@ static bool redirect(const struct ns_child_options *options)
            dup2(null, STDOUT_FILENO) == STDOUT_FILENO;
 }
 
-static void change_environment(char *const *changes)
-{
-    for (; changes && *changes; changes++) {
-        if (strchr(*changes, '='))
-            putenv(*changes);
-        else
-            unsetenv(*changes);
-    }
-}
-
 static _Noreturn void become(const struct ns_child_options *options, int parent)
 {
     char byte;
     /* Without this byte, the parent has ended. */
     if (read(parent, &byte, 1) != 1)
         _exit(127);
-    change_environment(options->environment);
+    for (char *const *change = options->environment; change && *change; change++)
+        if (strchr(*change, '='))
+            putenv(*change);
+        else
+            unsetenv(*change);
     if (redirect(options)) {
         sigprocmask(SIG_SETMASK, &mask_before, NULL);
         ns_child_restore();

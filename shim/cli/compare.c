@@ -5,7 +5,6 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
-#include "cli/outfile.h"
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"

@@ -39,17 +39,6 @@ static void print_main(void)
 
 enum { COLUMNS = 80 };
 
-/* The words that an option takes, below its text; further left if they are too long. */
-static void print_words(enum ns_takes takes, int indent)
-{
-    if (takes < NS_TAKES_SEND)
-        return;
-    const char *text = ns_words_join(takes, ", ");
-    int length = (int)strlen(text);
-    indent = indent + length > COLUMNS ? COLUMNS - length : indent;
-    printf("%*s%s\n", indent, "", text);
-}
-
 /* "-p, --policy FILE" */
 static int write_option(const struct ns_verb_option *option, char *text, size_t size)
 {
@@ -73,7 +62,12 @@ static void print_options(const char *verb)
             continue;
         write_option(option, text, sizeof text);
         printf("  %-*s  %s\n", width, text, option->text);
-        print_words(option->takes, width + 4);
+        if (option->takes < NS_TAKES_SEND)
+            continue;
+        /* The words that it takes, below its text; further left if they are too long. */
+        const char *words = ns_words_join(option->takes, ", ");
+        int left = COLUMNS - (int)strlen(words);
+        printf("%*s%s\n", left < width + 4 ? left : width + 4, "", words);
     }
 }
 

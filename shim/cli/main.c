@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "process/grow.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the files of outfile.h. It must not truncate or remove an existing file before there is
+/* Owns files for results. It must not truncate or remove an existing file before there is
  * something to write. */
-#include "cli/outfile.h"
+#include "cli/output.h"
 
 #include "cli/cli.h"
 

@@ -5,7 +5,6 @@
 #include "cli/output.h"
 
 #include "cli/cli.h"
-#include "process/grow.h"
 #include "process/sanitize.h"
 #include "process/scope.h"
 
@@ -90,11 +89,16 @@ cJSON *ns_output_expect(const char *name)
     return list ? list : cJSON_AddArrayToObject(object, name);
 }
 
+cJSON *ns_output_item(cJSON *list)
+{
+    cJSON *item = list ? cJSON_CreateObject() : NULL;
+    cJSON_AddItemToArray(list, item);
+    return item;
+}
+
 cJSON *ns_output_entry(const char *list)
 {
-    cJSON *entry = object ? cJSON_CreateObject() : NULL;
-    cJSON_AddItemToArray(ns_output_expect(list), entry);
-    return entry;
+    return ns_output_item(ns_output_expect(list));
 }
 
 void ns_output_add_text(cJSON *list, const char *text)

@@ -102,14 +102,6 @@ static bool put_library(const struct ns_reach *reach)
     return variable && putenv(variable) == 0;
 }
 
-static bool is_for(const struct ns_policy *policy, const struct ns_process *process)
-{
-    for (size_t i = 0; i < policy->n_rules; i++)
-        if (ns_match_process(&policy->rules[i], process))
-            return true;
-    return false;
-}
-
 /* The policy that the program will get from the environment as it is now. */
 static void warn_of_policy(const struct ns_process *process)
 {
@@ -121,13 +113,17 @@ static void warn_of_policy(const struct ns_process *process)
         .exe = process->exe,
     };
     char text[PATH_MAX + sizeof found.where.message + 32];
+    size_t i = 0;
     ns_policy_find(&request, &found);
+    while (found.policy && i < found.policy->n_rules &&
+           !ns_match_process(&found.policy->rules[i], process))
+        i++;
     if (!found.policy)
         WARN("the library does nothing, because its policy is broken or cannot be read: %s",
              ns_policy_error_text(&found, text, sizeof text));
     else if (!found.policy->enabled)
         WARN("%s: \"enabled\" is false: the library leaves every socket alone", found.path);
-    else if (found.origin != NS_POLICY_BUILTIN && !is_for(found.policy, process))
+    else if (found.origin != NS_POLICY_BUILTIN && i == found.policy->n_rules)
         WARN("%s: no rule is for %s: the library leaves its sockets alone; programs that it starts "
              "may have a rule",
              found.path, ns_path_base(process->exe ? process->exe : process->argv0));

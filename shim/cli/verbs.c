@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "policy/policy.h"
-#include "process/grow.h"
+#include "process/scope.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -238,7 +238,8 @@ bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets)
     return NS_REFUSE("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
 }
 
-const char *ns_words_at(enum ns_takes list, unsigned position)
+/* The word at this position, NULL past the end. */
+static const char *word_at(enum ns_takes list, unsigned position)
 {
     static const char *const words[][5] = {
         [NS_TAKES_GRADE] = {"likely", "proven"},
@@ -260,7 +261,7 @@ const char *ns_words_at(enum ns_takes list, unsigned position)
 int ns_words_find(enum ns_takes list, const char *wanted)
 {
     const char *word;
-    for (unsigned i = 0; (word = ns_words_at(list, i)); i++)
+    for (unsigned i = 0; (word = word_at(list, i)); i++)
         if (strcmp(word, wanted) == 0)
             return (int)i;
     return -1;
@@ -271,8 +272,8 @@ const char *ns_words_join(enum ns_takes list, const char *last)
     static char text[128];
     const char *word;
     size_t used = 0;
-    for (unsigned i = 0; (word = ns_words_at(list, i)) && used < sizeof text; i++) {
-        const char *before = i == 0 ? "" : ns_words_at(list, i + 1) ? ", " : last;
+    for (unsigned i = 0; (word = word_at(list, i)) && used < sizeof text; i++) {
+        const char *before = i == 0 ? "" : word_at(list, i + 1) ? ", " : last;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, word);
     }
     return text;

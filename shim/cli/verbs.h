@@ -90,10 +90,8 @@ bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets);
  * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
 const char *ns_verbs_value(const char *name, int argc, char **argv);
 
-/* The word at this position of a list of values, NULL past its end; and the position of a word, -1
- * if it is not there. For SEND and ACK it is the value in policy.h; roles begin at
- * NS_ROLE_CLIENT. */
-const char *ns_words_at(enum ns_takes list, unsigned position);
+/* The position of a word in a list of values, -1 if it is not there. For SEND and ACK it is the
+ * value in policy.h; roles begin at NS_ROLE_CLIENT. */
 int ns_words_find(enum ns_takes list, const char *word);
 
 /* "a, b or c" with last " or "; valid until the next call. */

@@ -51,19 +51,9 @@ static void copy(struct ns_code *code, int reg, int from)
     emit(code, BPF_ALU64 | BPF_MOV | BPF_X, reg, from, 0, 0);
 }
 
-static void add(struct ns_code *code, int reg, int32_t value)
-{
-    emit(code, BPF_ALU64 | BPF_ADD | BPF_K, reg, 0, 0, value);
-}
-
 static void load(struct ns_code *code, int reg, int base, int offset)
 {
     emit(code, BPF_LDX | BPF_MEM | BPF_W, reg, base, offset, 0);
-}
-
-static void load_pointer(struct ns_code *code, int reg, int base, int offset)
-{
-    emit(code, BPF_LDX | BPF_MEM | BPF_DW, reg, base, offset, 0);
 }
 
 /* Stores a register: before Linux 6.4 the verifier refuses BPF_ST into the context. */
@@ -91,7 +81,7 @@ static void call(struct ns_code *code, int function, int socket, int option)
     set(code, 2, IPPROTO_TCP);
     set(code, 3, option);
     copy(code, 4, 10);
-    add(code, 4, VALUE);
+    emit(code, BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, VALUE);
     set(code, 5, sizeof(int));
     emit(code, BPF_JMP | BPF_CALL, 0, 0, 0, function);
 }
@@ -258,14 +248,15 @@ void ns_code_options(struct ns_code *code)
     jump(code, &pass, BPF_JNE, 1, IPPROTO_TCP);
     load(code, 2, 6, offsetof(struct bpf_sockopt, optlen));
     jump(code, &pass, BPF_JLT, 2, sizeof(int));
-    load_pointer(code, 8, 6, offsetof(struct bpf_sockopt, optval));
-    load_pointer(code, 3, 6, offsetof(struct bpf_sockopt, optval_end));
+    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 8, 6, offsetof(struct bpf_sockopt, optval), 0);
+    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 3, 6, offsetof(struct bpf_sockopt, optval_end), 0);
     copy(code, 4, 8);
-    add(code, 4, 2 * sizeof(int)); /* the kernel's buffer is larger than a short value */
+    /* The kernel's buffer is larger than a short value. */
+    emit(code, BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, 2 * sizeof(int));
     emit(code, BPF_JMP | BPF_JLE | BPF_X, 4, 3, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
     load(code, 7, 8, 0);
-    load_pointer(code, 9, 6, offsetof(struct bpf_sockopt, sk));
+    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 9, 6, offsetof(struct bpf_sockopt, sk), 0);
     emit(code, BPF_JMP | BPF_JNE | BPF_K, 9, 0, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
     load(code, 1, 6, offsetof(struct bpf_sockopt, optname));

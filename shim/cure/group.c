@@ -6,7 +6,6 @@
 #include "base/path.h"
 #include "conn/delack.h"
 #include "cure/code.h"
-#include "process/grow.h"
 #include "process/scope.h"
 
 #include <dirent.h>

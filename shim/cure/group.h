@@ -79,8 +79,7 @@ int ns_group_least_delack(void);
 int ns_socket_least_delack(void);
 
 /* Limits the delayed ACKs of a borrowed socket to so many microseconds, if the kernel accepts this
- * value. Returns false if the socket's group has no BPF program of nagleshim, or before Linux 5.15.
- */
+ * value. Returns false if the socket's group has no program of nagleshim, or before Linux 5.15. */
 bool ns_group_limit(int fd, int delack);
 
 #endif

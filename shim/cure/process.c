@@ -4,7 +4,6 @@
 #include "cure/cure.h"
 
 #include "base/path.h"
-#include "process/grow.h"
 #include "process/loaded.h"
 #include "process/scope.h"
 
@@ -15,8 +14,7 @@
 
 enum { ARGUMENTS_MOST = 256, ARGUMENTS_BYTES = 64 << 10 };
 
-/* The rules for a process that runs, as the library would choose them there; none without memory.
- */
+/* The rules for a running process, as the library would choose them there; none without memory. */
 static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy,
                         const struct ns_proc *proc)
 {

@@ -5,7 +5,6 @@
 #include "cure/code.h"
 #include "cure/cure.h"
 
-#include "process/grow.h"
 #include "process/scope.h"
 #include "watch/table.h"
 

@@ -334,18 +334,6 @@ static void note_delay(struct ns_judge *judge, const struct ns_look *look)
         judge->stuck = (uint8_t)delay;
 }
 
-/* The end of a wait without a hold: why was it long? */
-static void end_wait(struct ns_judge *judge, const struct ns_look *look)
-{
-    uint64_t length = look->at - judge->wait.at;
-    note_delay(judge, look);
-    ns_verdict_wait(&judge->verdict, length, false);
-    if (look->received > judge->wait.received)
-        judge->verdict.requests++;
-    if (length >= shortest(judge))
-        ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, 1, length);
-}
-
 static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool ended)
 {
     if (look->kind == NS_LOOK_WAIT) {
@@ -353,10 +341,17 @@ static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool 
         judge->stuck = NS_DELAY_PEER;
         note_delay(judge, look);
     } else if (look->kind == NS_LOOK_WOKE && judge->wait.at > 0) {
-        judge->verdict.waited_ns += look->at - judge->wait.at;
-        if (judge->state == FREE && !ended)
-            end_wait(judge, look);
+        uint64_t length = look->at - judge->wait.at;
+        judge->verdict.waited_ns += length;
         judge->wait.at = 0;
+        if (judge->state != FREE || ended)
+            return;
+        /* Without a hold: why was it long? */
+        note_delay(judge, look);
+        ns_verdict_wait(&judge->verdict, length, false);
+        judge->verdict.requests += look->received > judge->wait.received;
+        if (length >= shortest(judge))
+            ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, 1, length);
     }
 }
 
@@ -379,13 +374,6 @@ static void note(struct ns_judge *judge, const struct ns_look *look)
     verdict->segments = look->sent_segments - judge->first_segments;
 }
 
-static bool starts_over(const struct ns_judge *judge, const struct ns_look *look)
-{
-    const struct ns_look *last = &judge->last;
-    return judge->verdict.looks > 0 && (look->acked < last->acked ||
-                                        look->received < last->received || look->sent < last->sent);
-}
-
 /* Can this sample begin a hold? */
 static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
 {
@@ -401,11 +389,13 @@ static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
 
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
-    bool ended = false;
-    if (judge->verdict.looks > 0 && look->at < judge->last.at)
+    const struct ns_look *last = &judge->last;
+    bool ended = false, is_first = judge->verdict.looks == 0;
+    if (!is_first && look->at < last->at)
         return false; /* out of order, it would be misleading */
     /* A new connection: no hold continues across it. */
-    if (starts_over(judge, look)) {
+    if (!is_first &&
+        (look->acked < last->acked || look->received < last->received || look->sent < last->sent)) {
         judge->state = FREE;
         judge->wait.at = judge->came_at = judge->lone_low = 0;
         judge->spoke = false;

@@ -252,17 +252,6 @@ void ns_verdict_grade(struct ns_verdict *verdict)
         verdict->grade = NS_GRADE_NONE;
 }
 
-static void add_counts(struct ns_verdict *sum, const struct ns_verdict *one)
-{
-    uint64_t *to = &sum->looks;
-    for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
-        *to++ += *from;
-    for (size_t i = 0; i < NS_WAIT_BUCKETS; i++) {
-        sum->waits[i] += one->waits[i];
-        sum->held_waits[i] += one->held_waits[i];
-    }
-}
-
 void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
 {
     if (one->stalls && (sum->stalls == 0 || one->shortest_ns < sum->shortest_ns))
@@ -280,7 +269,13 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
     if (one->doubt == NS_DOUBT_NO_UNSENT)
         sum->doubt = one->doubt;
     sum->asks |= one->asks;
-    add_counts(sum, one);
+    uint64_t *to = &sum->looks;
+    for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
+        *to++ += *from;
+    for (size_t i = 0; i < NS_WAIT_BUCKETS; i++) {
+        sum->waits[i] += one->waits[i];
+        sum->held_waits[i] += one->held_waits[i];
+    }
     ns_verdict_grade(sum);
 }
 

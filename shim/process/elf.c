@@ -53,15 +53,6 @@ static void take_segment(int fd, const Elf64_Phdr *segment, struct ns_elf *elf)
         elf->interpreter[0] = '\0';
 }
 
-/* The machine of the 32-bit programs that 64-bit systems of this machine run; EM_NONE: none. */
-static uint16_t narrow_machine(void)
-{
-    bool is_wide = __ehdr_start.e_ident[EI_CLASS] == ELFCLASS64;
-    return is_wide && __ehdr_start.e_machine == EM_X86_64    ? EM_386
-           : is_wide && __ehdr_start.e_machine == EM_AARCH64 ? EM_ARM
-                                                             : EM_NONE;
-}
-
 bool ns_elf_segment(bool (*read)(const void *from, void *buffer, size_t size, uint64_t at),
                     const void *from, unsigned i, Elf64_Phdr *segment)
 {
@@ -99,8 +90,11 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     bool same_order = header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA];
     elf->native = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] && same_order &&
                   header.e_machine == __ehdr_start.e_machine;
-    if (header.e_ident[EI_CLASS] == ELFCLASS32 && same_order &&
-        header.e_machine == narrow_machine())
+    /* Of the 32-bit programs that 64-bit systems of this machine run. */
+    bool is_narrow = (__ehdr_start.e_machine == EM_X86_64 && header.e_machine == EM_386) ||
+                     (__ehdr_start.e_machine == EM_AARCH64 && header.e_machine == EM_ARM);
+    if (__ehdr_start.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_CLASS] == ELFCLASS32 &&
+        same_order && is_narrow)
         elf->narrow = header.e_machine;
     for (unsigned i = 0;
          (elf->native || elf->narrow) && ns_elf_segment(read_file, &fd, i, &segment); i++)

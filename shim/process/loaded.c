@@ -67,8 +67,7 @@ static bool read_memory(const void *image, void *buffer, size_t size, uint64_t a
     return ns_proc_memory(from->proc, from->base + at, buffer, size) == 0;
 }
 
-/* Does the file that is mapped at base, from its beginning, have the library's note? Sets *status.
- */
+/* Does the file that is mapped at base, from its beginning, have our note? Sets *status. */
 static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *status)
 {
     const struct image image = {proc, base};

@@ -74,8 +74,7 @@ int ns_proc_look(struct ns_proc *proc);
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost);
 
 /* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if
- * the process has renamed itself. For a process that may not be read, the kernel's, which is cut.
- */
+ * the process has renamed itself. For one that may not be read, the kernel's, which is cut. */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
 /* Its arguments, each with a zero byte. Returns how many bytes; 0 if they are unknown, longer than

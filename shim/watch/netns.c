@@ -3,7 +3,6 @@
  * descriptors. Not async-signal-safe. */
 #include "watch/netns.h"
 
-#include "process/grow.h"
 #include "process/scope.h"
 #include "watch/diag.h"
 
@@ -105,7 +104,7 @@ static int open_netns(int directory, const struct stat *there, int sockets[SOCKE
 }
 
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                     const struct stat *there, struct ns_netns **found)
+                     const struct stat *there)
 {
     int sockets[SOCKETS], error = open_netns(directory, there, sockets);
     struct rlimit limit;
@@ -126,26 +125,25 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
     netns->list_fd = error ? error : sockets[LIST];
     netns->snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC);
     NS_GROW(*namespaces, *n_namespaces);
-    (*namespaces)[(*n_namespaces)++] = *found = netns;
+    (*namespaces)[(*n_namespaces)++] = netns;
     return 0;
 }
 
-int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                  uint32_t round, struct ns_netns **found)
+int ns_netns_note(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
+                  uint32_t round)
 {
     struct stat there;
-    int error;
-    *found = NULL;
+    size_t i = 0;
     if (fstatat(directory, "ns/net", &there, 0) != 0)
         return -errno;
-    for (size_t i = 0; i < *n_namespaces && !*found; i++)
-        if ((*namespaces)[i]->inode == there.st_ino && (*namespaces)[i]->device == there.st_dev)
-            *found = (*namespaces)[i];
-    error = *found ? 0 : add_netns(namespaces, n_namespaces, directory, &there, found);
+    while (i < *n_namespaces &&
+           ((*namespaces)[i]->inode != there.st_ino || (*namespaces)[i]->device != there.st_dev))
+        i++;
+    int error = i < *n_namespaces ? 0 : add_netns(namespaces, n_namespaces, directory, &there);
     if (error)
         return error;
-    (*found)->round = round;
-    return (*found)->fd < 0 ? (*found)->fd : 0;
+    (*namespaces)[i]->round = round;
+    return (*namespaces)[i]->fd < 0 ? (*namespaces)[i]->fd : 0;
 }
 
 uint64_t ns_netns_opened(const struct ns_netns *netns)

@@ -18,10 +18,10 @@ struct ns_netns {
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
 };
 
-/* Find or add the namespace of a process, by a descriptor of its directory in /proc. -EPERM: this
+/* Note the namespace of a process, by a descriptor of its directory in /proc. -EPERM: this
  * user may not enter it; -EACCES: this user may not examine the process. */
-int ns_netns_find(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                  uint32_t round, struct ns_netns **found);
+int ns_netns_note(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
+                  uint32_t round);
 
 /* Close the namespaces in which this round and the one before found nothing. An open one keeps the
  * namespace of an ended container alive. */

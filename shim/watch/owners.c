@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/path.h"
-#include "process/grow.h"
 #include "process/proc.h"
 #include "process/scope.h"
 #include "watch/netns.h"
@@ -132,56 +131,43 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     place->stamp = owners->stamp;
 }
 
-/* Count a process that could not be read. Kernel threads and zombies have no sockets, although
- * permission is checked first for them as well. */
-static void count_failure(struct ns_owners *owners, int directory, int error)
-{
-    struct ns_state state;
-    if (error != -ESRCH && owners->round.chosen &&
-        !(ns_state_read(directory, "stat", &state) == 0 &&
-          (state.is_kernel_thread || strchr("ZX", state.letter))))
-        owners->round.denied++;
-}
-
 /* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 {
     NS_AUTO_CLOSE int directory = opened;
-    struct ns_netns *netns;
     int error = directory < 0 ? directory
-                              : ns_netns_find(&owners->namespaces, &owners->n_namespaces, directory,
-                                              owners->stamp, &netns);
+                              : ns_netns_note(&owners->namespaces, &owners->n_namespaces, directory,
+                                              owners->stamp);
     owners->round.pid = pid;
     owners->round.list = error ? NULL : ns_proc_list(directory, "fd");
-    if (!owners->round.list) {
-        error = error ? error : -errno;
-        if (error == -ENOENT)
-            error = -ESRCH;
-        count_failure(owners, directory, error);
-    }
-    return owners->round.list ? 0 : error;
+    if (owners->round.list)
+        return 0;
+    error = error ? error : -errno;
+    error = error == -ENOENT ? -ESRCH : error;
+    /* Kernel threads and zombies have no sockets, although permission is checked first for them as
+     * well. */
+    struct ns_state state;
+    owners->round.denied += error != -ESRCH && owners->round.chosen &&
+                            !(ns_state_read(directory, "stat", &state) == 0 &&
+                              (state.is_kernel_thread || strchr("ZX", state.letter)));
+    return error;
 }
 
-/* A thread's children, proc_pid_task_tid_children(5). */
-static void read_children(struct ns_owners *owners, int tasks, const char *thread)
-{
-    char path[300];
-    pid_t pid;
-    snprintf(path, sizeof path, "%s/children", thread);
-    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(tasks, path);
-    while (stream && fscanf(stream, "%d", &pid) == 1) {
-        int error = ns_owners_add(owners, pid);
-        owners->round.denied += error != 0 && error != -ESRCH;
-    }
-}
-
+/* The children of each thread, proc_pid_task_tid_children(5). */
 static void find_children(struct ns_owners *owners, int directory)
 {
     NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
     const struct dirent *entry;
-    while (tasks && (entry = readdir(tasks)))
-        if (isdigit((unsigned char)entry->d_name[0]))
-            read_children(owners, dirfd(tasks), entry->d_name);
+    char path[300];
+    while (tasks && (entry = readdir(tasks))) {
+        pid_t pid;
+        snprintf(path, sizeof path, "%s/children", entry->d_name); /* not of "." and ".." */
+        NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(dirfd(tasks), path);
+        while (stream && fscanf(stream, "%d", &pid) == 1) {
+            int error = ns_owners_add(owners, pid);
+            owners->round.denied += error != 0 && error != -ESRCH;
+        }
+    }
 }
 
 /* Children are added at the end of the list, and read in the same round. */

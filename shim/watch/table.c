@@ -2,7 +2,7 @@
 /* See table.h. Owns the memory of connections and limits it. */
 #include "watch/table.h"
 
-#include "process/grow.h"
+#include "process/scope.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     return connection;
 }
 
-static void take_out(struct ns_table *table, struct ns_connection *connection)
+void ns_table_remove(struct ns_table *table, struct ns_connection *connection, bool ended)
 {
     struct ns_owned *place = ns_owners_place(&table->owners, connection->watched.inode, false);
     if (place && place->connection == connection)
@@ -114,20 +114,13 @@ static void take_out(struct ns_table *table, struct ns_connection *connection)
         }
     table->live[connection->position] = table->live[--table->n_live];
     table->live[connection->position]->position = connection->position;
-}
-
-void ns_table_end(struct ns_table *table, struct ns_connection *connection)
-{
-    take_out(table, connection);
-    connection->watched.ended = true;
+    connection->watched.ended = ended;
+    if (!ended) {
+        free(connection);
+        return;
+    }
     NS_GROW(table->ended, table->n_ended);
     table->ended[table->n_ended++] = connection;
-}
-
-void ns_table_drop(struct ns_table *table, struct ns_connection *connection)
-{
-    take_out(table, connection);
-    free(connection);
 }
 
 void ns_table_forget_ended(struct ns_table *table)

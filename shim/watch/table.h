@@ -54,11 +54,9 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
 /* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);
 
-/* It has ended. The last of table->live takes its position. */
-void ns_table_end(struct ns_table *table, struct ns_connection *connection);
-
-/* Remove a live one to save memory. */
-void ns_table_drop(struct ns_table *table, struct ns_connection *connection);
+/* Remove a live one: it has ended, or, to save memory, it is forgotten at once. The last of
+ * table->live takes its position. */
+void ns_table_remove(struct ns_table *table, struct ns_connection *connection, bool ended);
 
 void ns_table_forget_ended(struct ns_table *table);
 void ns_table_release(struct ns_table *table);

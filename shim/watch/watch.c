@@ -13,7 +13,7 @@
 #include "watch/watch.h"
 
 #include "base/clock.h"
-#include "process/grow.h"
+#include "process/scope.h"
 #include "watch/table.h"
 
 #include <arpa/inet.h>
@@ -150,15 +150,7 @@ static void end(struct ns_watch *watch, struct ns_connection *connection)
 {
     watch->sampler.tally.forgotten += connection->looks < 2;
     ns_sampler_leave(&watch->sampler, connection);
-    ns_table_end(&watch->table, connection);
-}
-
-/* Of many connections, idle ones that were never held are not kept. */
-static bool is_spare(const struct ns_watch *watch, const struct ns_connection *connection,
-                     uint64_t now)
-{
-    return watch->table.n_live > NS_TABLE_EAGER && !connection->is_sampled &&
-           !connection->was_held && !ns_sampler_is_busy(connection, now);
+    ns_table_remove(&watch->table, connection, true);
 }
 
 /* All listeners of the namespace are known now. The role of a connection that was held stays, as
@@ -174,33 +166,30 @@ static void end_netns(struct ns_watch *watch)
     }
 }
 
-/* A namespace may have a socket but no process. */
-static void drop_netns(struct ns_watch *watch)
-{
-    struct ns_owners *owners = &watch->table.owners;
-    for (size_t i = 0; i < watch->table.n_live; i++)
-        watch->table.live[i]->netns->round = owners->stamp;
-    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         watch->all ? owners->stamp : owners->complete);
-}
-
 static void end_list(struct ns_watch *watch)
 {
     struct ns_watch_tally *tally = &watch->sampler.tally;
+    struct ns_owners *owners = &watch->table.owners;
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
     for (size_t i = 0; i < watch->table.n_live;) {
         struct ns_connection *connection = watch->table.live[i];
-        /* A removed one is replaced by the last one. */
+        /* Of many connections, idle ones that were never held are not kept. A removed one is
+         * replaced by the last one. */
+        bool is_spare = watch->table.n_live > NS_TABLE_EAGER && !connection->is_sampled &&
+                        !connection->was_held && !ns_sampler_is_busy(connection, now);
         if (connection->list != watch->list) {
             end(watch, connection);
-        } else if (is_spare(watch, connection, now)) {
-            ns_table_drop(&watch->table, connection);
+        } else if (is_spare) {
+            ns_table_remove(&watch->table, connection, false);
             watch->idle++;
         } else {
             i++;
         }
     }
-    drop_netns(watch);
+    for (size_t i = 0; i < watch->table.n_live; i++) /* a namespace may have no process */
+        watch->table.live[i]->netns->round = owners->stamp;
+    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
+                         watch->all ? owners->stamp : owners->complete);
     watch->lists_wanted -= watch->lists_wanted > 0;
     tally->connections = watch->connections;
     tally->idle = watch->idle;
@@ -370,11 +359,9 @@ void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct n
     ns_table_forget_ended(&watch->table);
 }
 
-void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
-                           void *context)
+pid_t ns_watch_process(const struct ns_watch *watch, size_t i)
 {
-    for (size_t i = 0; i < watch->table.owners.n_processes; i++)
-        visit(context, watch->table.owners.processes[i].pid);
+    return i < watch->table.owners.n_processes ? watch->table.owners.processes[i].pid : 0;
 }
 
 void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)

@@ -27,9 +27,8 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next);
 void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
-/* Call visit for pid, which may have ended, and its children. */
-void ns_watch_each_process(const struct ns_watch *watch, void (*visit)(void *context, pid_t pid),
-                           void *context);
+/* The number i of pid, which may have ended, and its children; 0: there are not so many. */
+pid_t ns_watch_process(const struct ns_watch *watch, size_t i);
 
 void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally);
 

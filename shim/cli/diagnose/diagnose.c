@@ -170,24 +170,20 @@ static int run(struct ns_diagnose_options *options)
     return status;
 }
 
-/* For run and compare, --policy names a file to read. A user who expects that here must not lose
- * his policy. */
-static bool exists(const char *file)
-{
-    struct stat st;
-    return file && stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
-}
-
 static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
+    const char *policy = options->policy.name;
+    struct stat st;
     if (subjects == 0)
         return NS_REFUSE("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     if (subjects > 1)
         return NS_REFUSE("a program, --pid and --all: only one of them can be watched");
-    if (exists(options->policy.name))
+    /* For run and compare, --policy names a file to read. A user who expects that here must not
+     * lose his policy. */
+    if (policy && stat(policy, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
         return NS_REFUSE("--policy: '%s' already exists and is not replaced; name a new file",
-                         options->policy.name);
+                         policy);
     if (options->experiment && (!options->program || options->outside))
         return NS_REFUSE("--experiment needs a program to start, and excludes --outside");
     return true;

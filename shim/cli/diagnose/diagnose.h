@@ -4,7 +4,7 @@
 #define NS_DIAGNOSE_H
 
 #include "cli/diagnose/rows.h"
-#include "cli/outfile.h"
+#include "cli/output.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

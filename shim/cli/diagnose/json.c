@@ -23,13 +23,6 @@ static void add_ms(cJSON *object, const char *name, uint64_t ns)
     cJSON_AddNumberToObject(object, name, (double)(ns / 1000) / 1e3);
 }
 
-static cJSON *add_object(cJSON *list)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddItemToArray(list, object);
-    return object;
-}
-
 /* null: unknown, as without a process */
 static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
@@ -55,7 +48,7 @@ static void add_delays(cJSON *row_object, const struct ns_row *row)
     for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
         if (row->verdict.delays[delay] == 0)
             continue;
-        cJSON *entry = add_object(list);
+        cJSON *entry = ns_output_item(list);
         cJSON_AddStringToObject(entry, "cause", ns_delay_name(delay));
         cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_delay(row, delay));
         add_number(entry, "times", (double)row->verdict.delays[delay]);
@@ -68,7 +61,7 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
     cJSON *list = cJSON_AddArrayToObject(row_object, "cures");
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
-        cJSON *entry = add_object(list);
+        cJSON *entry = ns_output_item(list);
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
@@ -87,7 +80,7 @@ static void add_waits(cJSON *row, const struct ns_verdict *verdict)
     for (unsigned i = 0; i < NS_WAIT_BUCKETS; i++) {
         if (verdict->waits[i] == 0 && verdict->held_waits[i] == 0)
             continue;
-        cJSON *entry = add_object(list);
+        cJSON *entry = ns_output_item(list);
         add_number(entry, "from_us", (double)(1ULL << i));
         add_number(entry, "all", verdict->waits[i]);
         add_number(entry, "held", verdict->held_waits[i]);
@@ -139,7 +132,7 @@ static void add_example(cJSON *row_object, const struct ns_row *row)
 static void add_row(cJSON *rows, const struct ns_report *report, const struct ns_row *row)
 {
     const char *role = ns_role_name(row->role);
-    cJSON *object = add_object(rows);
+    cJSON *object = ns_output_item(rows);
     add_process(object, row->process);
     cJSON_AddStringToObject(object, "source",
                             row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
@@ -174,7 +167,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         const struct ns_row_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
-        cJSON *entry = add_object(list);
+        cJSON *entry = ns_output_item(list);
         add_number(entry, "row", (double)(held->row - diagnosis->rows));
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
@@ -194,7 +187,7 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
         const struct ns_trial *trial = &process->trial;
         if (trial->what == NS_EXPERIMENT_NONE)
             continue;
-        cJSON *entry = add_object(list);
+        cJSON *entry = ns_output_item(list);
         ns_output_text(entry, "name", process->name);
         add_number(entry, "pid", process->pid);
         cJSON_AddStringToObject(entry, "what",
@@ -208,21 +201,16 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
     }
 }
 
-static void add_system(cJSON *object)
+void ns_report_fill_json(cJSON *object, const struct ns_report *report)
 {
+    const struct ns_diagnosis *diagnosis = report->diagnosis;
     struct utsname name;
     char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
     uname(&name);
     snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
+    ns_output_text(object, "subject", report->subject);
     ns_output_text(object, "host", name.nodename);
     ns_output_text(object, "kernel", kernel);
-}
-
-void ns_report_fill_json(cJSON *object, const struct ns_report *report)
-{
-    const struct ns_diagnosis *diagnosis = report->diagnosis;
-    ns_output_text(object, "subject", report->subject);
-    add_system(object);
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);

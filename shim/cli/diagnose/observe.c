@@ -25,16 +25,6 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-/* Remove the records in a directory and nothing else. */
-static void empty(int fd)
-{
-    NS_AUTO_CLOSEDIR DIR *directory = fdopendir(dup(fd));
-    struct dirent *entry;
-    while (directory && (entry = readdir(directory)))
-        if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
-            unlinkat(fd, entry->d_name, 0);
-}
-
 static bool make_directory(struct ns_observation *observation)
 {
     const char *place = getenv("TMPDIR");
@@ -184,8 +174,10 @@ void ns_observe_end(struct ns_observation *observation)
 {
     if (!observation->directory[0])
         return;
-    empty(observation->fd);
-    close(observation->fd);
+    NS_AUTO_CLOSEDIR DIR *directory = fdopendir(observation->fd);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
+            unlinkat(observation->fd, entry->d_name, 0);
     /* If the name is another directory's now, it is only removed if it is empty. */
     rmdir(observation->directory);
     free(observation->environment[0]);

@@ -25,26 +25,19 @@ struct target {
     uint16_t port;
 };
 
-/* Is the name only the beginning of the real one? Of another user's process only the kernel's name
- * is known, which has at most 15 characters. */
-static bool is_cut(const struct ns_row_process *process)
-{
-    size_t length = strlen(process->name);
-    return length == sizeof(process->name) - 1 || (process->exe[0] == '\0' && length == 15);
-}
-
 /* The name as a pattern that matches nothing else. Characters that a policy may not contain become
  * question marks, which match them. */
 static void write_pattern(const struct ns_row_process *process, char *pattern, size_t size)
 {
-    size_t used = 0;
+    size_t used = 0, length = strlen(process->name);
     for (const char *name = process->name; *name && used + 3 < size; name++) {
         unsigned char c = (unsigned char)*name;
         if (strchr("*[]\\", c)) /* but not '?', which may stand for a replaced character */
             pattern[used++] = '\\';
         pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
     }
-    if (is_cut(process))
+    /* Of another user's process only the kernel's name is known, of at most 15 characters. */
+    if (length == sizeof process->name - 1 || (process->exe[0] == '\0' && length == 15))
         pattern[used++] = '*';
     pattern[used] = '\0';
 }

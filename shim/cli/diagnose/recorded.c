@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
-#include "process/grow.h"
 #include "process/scope.h"
 
 #include <dirent.h>
@@ -183,16 +182,6 @@ static void judge_life(struct replay *replay, struct ns_judge *judge,
     }
 }
 
-static size_t end_of_life(const struct record *record, size_t begin)
-{
-    const struct ns_record_event *events = record->events;
-    size_t end = begin + 1;
-    while (end < record->n_events && events[end].slot == events[begin].slot &&
-           events[end].life == events[begin].life)
-        end++;
-    return end;
-}
-
 /* The phase of the kernel's tick, as CLOCK_MONOTONIC modulo its length: the coarse clock advances
  * then. (The value of the coarse clock does not help, since adjustments of the time let it drift
  * away from the tick.) On a busy machine ticks are seen late, but never early, so that the phase is
@@ -252,10 +241,13 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     while (!last) {
         struct ns_judge judge;
         struct ns_verdict verdict;
-        bool looks = *at < record->n_events && record->events[*at].slot == number;
-        size_t end = looks ? end_of_life(record, *at) : *at;
+        const struct ns_record_event *first = &record->events[*at]; /* of a connection */
+        size_t end = *at;
+        while (end < record->n_events && record->events[end].slot == number &&
+               record->events[end].life == first->life)
+            end++;
         ns_judge_begin(&judge, record->head.tick_ns);
-        judge_life(replay, &judge, record->events + *at, end - *at);
+        judge_life(replay, &judge, first, end - *at);
         *at = end;
         last = end >= record->n_events || record->events[end].slot != number;
         if (last) { /* these counts are for all connections of the slot */

@@ -3,7 +3,7 @@
  * verdicts and conclusions come from judge/verdict.h. */
 #include "cli/diagnose/rows.h"
 
-#include "process/grow.h"
+#include "process/scope.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -36,23 +36,19 @@ static const struct ns_address *service_of(const struct ns_row *connection)
     return connection->role == NS_ROLE_SERVER ? &connection->local : &connection->remote;
 }
 
-/* Connections of unknown role to one local port are those of a service, whose peers have ephemeral
- * ports. */
-static bool is_same_peer(const struct ns_row *row, const struct ns_row *connection)
-{
-    return row->role == NS_ROLE_UNKNOWN && row->service.known && connection->remote.known &&
-           row->local.known && row->local.port == connection->local.port &&
-           memcmp(&row->service.addr, &connection->remote.addr, sizeof row->service.addr) == 0;
-}
-
 static bool is_in_row(const struct ns_row *row, const struct ns_row *connection)
 {
     const struct ns_address *service = service_of(connection);
     bool both_unknown = !row->service.known && !service->known;
+    /* Connections of unknown role to one local port are those of a service, whose peers have
+     * ephemeral ports. */
+    bool same_peer = row->role == NS_ROLE_UNKNOWN && row->service.known &&
+                     connection->remote.known && row->local.known &&
+                     row->local.port == connection->local.port &&
+                     memcmp(&row->service.addr, &service->addr, sizeof service->addr) == 0;
     return row->process == connection->process && row->source == connection->source &&
            row->role == connection->role &&
-           (both_unknown || ns_address_is_same(&row->service, service) ||
-            is_same_peer(row, connection));
+           (both_unknown || same_peer || ns_address_is_same(&row->service, service));
 }
 
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
@@ -136,18 +132,13 @@ static bool are_ends(const struct ns_row *one, const struct ns_row *other)
            ns_address_is_same(&other->remote, &one->local);
 }
 
-/* Are they a client and a server of the same service? */
-static bool may_be_ends(const struct ns_row *one, const struct ns_row *other)
-{
-    return ns_address_is_same(&other->service, &one->service) &&
-           ((one->role == NS_ROLE_CLIENT && other->role == NS_ROLE_SERVER) ||
-            (one->role == NS_ROLE_SERVER && other->role == NS_ROLE_CLIENT));
-}
-
-/* Are they the two ends of a connection, as far as is known? */
+/* Are they the two ends of a connection, or a client and a server of the same service? */
 static bool meet(const struct ns_row *one, const struct ns_row *other)
 {
-    return one != other && (are_ends(one, other) || may_be_ends(one, other));
+    return one != other &&
+           (are_ends(one, other) ||
+            (ns_address_is_same(&other->service, &one->service) && one->role != other->role &&
+             one->role != NS_ROLE_UNKNOWN && other->role != NS_ROLE_UNKNOWN));
 }
 
 static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
@@ -238,14 +229,6 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_ro
             return false;
     }
     return true;
-}
-
-/* Does a row make it unknown whether the program stalls? Too few samples of one connection say
- * nothing about the others. */
-static bool is_open(const struct ns_row *row)
-{
-    return row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.doubt != NS_DOUBT_NO_LOOKS &&
-           !row->is_held;
 }
 
 /* CANNOT_TELL is the lowest grade, and so comes last. */
@@ -403,7 +386,10 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
                        !other->conclusion.holds);
         if (row->counts)
             diagnosis->lost_ms += row->conclusion.lost_ms;
-        if (diagnosis->grade < NS_GRADE_LIKELY && is_open(row))
+        /* Then it is unknown whether the program stalls. Too few samples of one connection say
+         * nothing about the others. */
+        if (diagnosis->grade < NS_GRADE_LIKELY && !row->is_held &&
+            row->verdict.grade == NS_GRADE_CANNOT_TELL && row->verdict.doubt != NS_DOUBT_NO_LOOKS)
             diagnosis->grade = NS_GRADE_CANNOT_TELL;
     }
 }

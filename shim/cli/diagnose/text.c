@@ -141,15 +141,6 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
                 diagnosis->idle, ns_plural(diagnosis->idle));
 }
 
-static void print_experiments(const struct ns_diagnosis *diagnosis)
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
-        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            fprintf(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
-                    ns_diagnosis_experiment(diagnosis->processes[i]));
-}
-
 void ns_report_print(const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
@@ -160,7 +151,10 @@ void ns_report_print(const struct ns_report *report, int width)
                 width ? width : INT_MAX);
     fputs(*begin ? NS_PLAIN : "", stderr);
     print_rows(diagnosis, width);
-    print_experiments(diagnosis);
+    for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
+        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
+            fprintf(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+                    ns_diagnosis_experiment(diagnosis->processes[i]));
     if (report->next || diagnosis->n_notes)
         putc('\n', stderr);
     for (unsigned i = 0; i < diagnosis->n_notes; i++)

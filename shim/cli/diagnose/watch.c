@@ -37,9 +37,7 @@ struct session {
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
     uint64_t next_harvest, next_queued;
-    bool final;      /* harvest all connections, not only those that have ended */
-    unsigned n_left; /* processes that the program has left behind */
-    pid_t left;      /* one of these */
+    bool final; /* harvest all connections, not only those that have ended */
 };
 
 static void judge_reach(const struct ns_proc *proc, struct ns_row_process *process)
@@ -237,28 +235,24 @@ static void watch(struct session *session)
     }
 }
 
-static void count_left(void *context, pid_t pid)
-{
-    struct session *session = context;
-    if (pid != session->child->pid && !is_gone(pid)) {
-        session->left = pid;
-        session->n_left++;
-    }
-}
-
 /* The program has ended but may have left processes in the background. */
 static void note_left(struct session *session)
 {
+    unsigned n = 0;
+    pid_t left = 0, pid;
     if (!session->child || !session->child->ended)
         return;
-    ns_watch_each_process(session->watch, count_left, session);
-    if (session->n_left)
+    for (size_t i = 0; (pid = ns_watch_process(session->watch, i)); i++)
+        if (pid != session->child->pid && !is_gone(pid)) {
+            left = pid;
+            n++;
+        }
+    if (n)
         ns_diagnosis_note(
             session->diagnosis,
             "the program has ended, but %u process%s that it started %s still running; "
             "'nagleshim diagnose --pid %d' examines %s",
-            session->n_left, session->n_left == 1 ? "" : "es", session->n_left == 1 ? "is" : "are",
-            session->left, session->n_left == 1 ? "it" : "one of them");
+            n, n == 1 ? "" : "es", n == 1 ? "is" : "are", left, n == 1 ? "it" : "one of them");
 }
 
 static void take_tally(struct session *session)

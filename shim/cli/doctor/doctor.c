@@ -64,14 +64,13 @@ static void print_rules(const cJSON *rules)
     const cJSON *rule;
     cJSON_ArrayForEach(rule, rules)
     {
-        const char *name = text_of(rule, "name"), *quote = name ? "\"" : "";
+        const struct ns_rule named = {.name = (char *)text_of(rule, "name"),
+                                      .index = (unsigned)number_of(rule, "number") - 1};
         const char *send = text_of(rule, "send"), *ack = text_of(rule, "ack");
         int sockets = number_of(rule, "sockets");
-        char title[160];
-        snprintf(title, sizeof title, "rule %d%s%s%s%s", number_of(rule, "number"), name ? " " : "",
-                 quote, name ? name : "", quote);
-        ns_output_fact(title, "send %s, ack %s; used for %d socket%s", send ? send : "unknown",
-                       ack ? ack : "unknown", sockets, ns_plural((unsigned)sockets));
+        ns_output_fact(ns_rule_title(&named), "send %s, ack %s; used for %d socket%s",
+                       send ? send : "unknown", ack ? ack : "unknown", sockets,
+                       ns_plural((unsigned)sockets));
     }
 }
 
@@ -237,10 +236,9 @@ static void add_entry(struct ns_examination *examination, const char *name)
     cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
     for (unsigned i = 0; i < findings->n; i++) {
         const struct ns_finding *finding = &findings->list[i];
-        cJSON *one = cJSON_CreateObject();
+        cJSON *one = ns_output_item(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings);
         ns_output_text(one, "cause", finding->word);
         ns_output_text(one, "text", finding->text);
-        cJSON_AddItemToArray(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings, one);
     }
 }
 

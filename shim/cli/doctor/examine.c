@@ -24,7 +24,7 @@ enum { RULES_MOST = 1000 }; /* further ones are not read */
 static void take_rule(struct ns_examination *examination, unsigned number,
                       const struct ns_status_rule *rule)
 {
-    cJSON *entry = cJSON_CreateObject();
+    cJSON *entry = ns_output_item(examination->rules);
     char name[128] = "";
     if (rule->name)
         ns_proc_text(&examination->proc, rule->name, name, sizeof name);
@@ -33,7 +33,6 @@ static void take_rule(struct ns_examination *examination, unsigned number,
     ns_output_text(entry, "send", ns_send_name((enum ns_send)rule->send));
     ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule->ack));
     cJSON_AddNumberToObject(entry, "sockets", rule->sockets);
-    cJSON_AddItemToArray(examination->rules, entry);
 }
 
 static void take_rules(struct ns_examination *examination)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim doctor PROGRAM` finds about a program that does not run. It must not run it,
- * and must not judge by other means than cli/program and the library's own search for a
- * policy.
- * */
+ * and must not judge by other means than cli/program and the library's own search for a policy. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"

@@ -173,14 +173,6 @@ static bool remove_entries(const struct ns_host *host, char *text)
     return found;
 }
 
-static bool is_musl(void)
-{
-    static struct ns_reach reach;
-    ns_reach_inspect("/bin/true", &reach);
-    const char *libc = ns_reach_libc(reach.loader);
-    return libc && strcmp(libc, "musl") == 0;
-}
-
 /* Starts a program with the new file; restores the old one if that fails. */
 static int try_file(const char *library, struct ns_change *change)
 {
@@ -221,8 +213,10 @@ int ns_host_preload_enable(const struct ns_host *host)
     struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
     char copy[PATH_MAX];
-    const char *name = copy;
-    if (is_musl())
+    static struct ns_reach reach;
+    ns_reach_inspect("/bin/true", &reach);
+    const char *name = copy, *libc = ns_reach_libc(reach.loader);
+    if (libc && strcmp(libc, "musl") == 0)
         return NS_FAIL("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
     if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||
         (name == copy && !make_copy(host->library, copy)))

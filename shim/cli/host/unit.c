@@ -48,10 +48,11 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX])
     return snprintf(path, PATH_MAX, UNITS "%.*s.service" DROPIN, (int)length, word) > 0;
 }
 
-/* The name of the unit that the path of a drop-in is for. */
-static const char *unit_of(const char *path, char name[NAME_MAX + 1])
+/* The name of the unit that the path of a drop-in is for, until the next call. */
+static const char *unit_of(const char *path)
 {
-    snprintf(name, NAME_MAX + 1, "%.*s", (int)(strlen(path) - strlen(UNITS DROPIN)),
+    static char name[NAME_MAX + 1];
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - strlen(UNITS DROPIN)),
              path + strlen(UNITS));
     return name;
 }
@@ -196,7 +197,7 @@ static bool search(const char *name, struct unit *unit)
 static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
 {
     NS_AUTO_FREE char *list = ns_preload_join(unit->preload, host->library);
-    char *text, mounts[PATH_MAX + 80] = "";
+    char *text = NULL, mounts[PATH_MAX + 80] = "";
     if (unit->hides_files) /* "-": a missing file is skipped */
         snprintf(mounts, sizeof mounts, "BindReadOnlyPaths=-%s -%s\n", host->library,
                  NS_POLICY_DIR_DEFAULT);
@@ -204,9 +205,9 @@ static char *write_text(const struct ns_host *host, const char *name, const stru
                  MARK " 'nagleshim host disable --unit %s' removes it.\n"
                       "[Service]\n"
                       "Environment=\"" VARIABLE "%s\"\n%s",
-                 name, list, mounts) >= 0)
-        return text;
-    return NULL;
+                 name, list, mounts) < 0)
+        return NULL;
+    return text;
 }
 
 /* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
@@ -214,8 +215,7 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
 {
     static struct ns_dropin dropin;
     struct unit unit = {.hides_files = false};
-    char name[NAME_MAX + 1];
-    unit_of(change->path, name);
+    const char *name = unit_of(change->path);
     if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin))
         return NS_REFUSE("%s: this command did not write it; nothing was changed", change->path);
     if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
@@ -239,10 +239,11 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
 static bool takes_effect(const struct ns_host *host, const char *path)
 {
     struct unit unit = {.hides_files = false};
-    char name[NAME_MAX + 1], entry[PATH_MAX] = "";
+    const char *name = unit_of(path);
+    char entry[PATH_MAX] = "";
     if (host->is_image)
         return true;
-    if (!ask(unit_of(path, name), &unit))
+    if (!ask(name, &unit))
         return false;
     if (!unit.unsets && !unit.file[0] && ns_preload_find(unit.preload, entry) &&
         strcmp(entry, host->library) == 0)
@@ -271,8 +272,7 @@ static void undo(const struct ns_host *host, struct ns_change *changes, unsigned
 
 static void report(const struct ns_host *host, const struct ns_change *change)
 {
-    char name[NAME_MAX + 1];
-    unit_of(change->path, name);
+    const char *name = unit_of(change->path);
     if (!change->done)
         ns_output_line("%s has the library already", name);
     else if (host->is_image)
@@ -302,12 +302,12 @@ static int carry_out(const struct ns_host *host, struct ns_change *changes, unsi
 
 int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
 {
-    struct ns_change *changes = calloc(n, sizeof *changes);
-    bool good = changes && ns_host_judge_library(host);
+    struct ns_change *changes = ns_allocate(n, sizeof *changes); /* nothing is changed yet */
+    bool good = ns_host_judge_library(host);
     for (unsigned i = 0; i < n && good; i++)
         good = ns_host_unit_path(names[i], changes[i].path) && prepare(host, &changes[i]);
     int status = good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
-    for (unsigned i = 0; changes && i < n; i++)
+    for (unsigned i = 0; i < n; i++)
         ns_change_free(&changes[i]);
     free(changes);
     return status;
@@ -318,7 +318,7 @@ bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
     NS_AUTO_FREE char *text = ns_file_read(path);
     bool is_ours = text && strncmp(text, MARK, strlen(MARK)) == 0;
     char *list = is_ours ? strstr(text, VARIABLE) : NULL;
-    unit_of(path, dropin->unit);
+    snprintf(dropin->unit, sizeof dropin->unit, "%s", unit_of(path));
     dropin->library[0] = '\0';
     if (list) {
         list[strcspn(list, "\"\n")] = '\0';

@@ -29,11 +29,10 @@ static void say_error(void *context, const struct ns_policy_error *error)
     struct check *check = context;
     check->n_errors++;
     if (ns_output_object()) {
-        cJSON *entry = cJSON_CreateObject();
+        cJSON *entry = ns_output_item(check->errors);
         ns_output_number(entry, "line", error->line);
         ns_output_number(entry, "column", error->line ? error->column : 0);
         ns_output_text(entry, "message", error->message);
-        cJSON_AddItemToArray(check->errors, entry);
     } else if (error->line) {
         fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
     } else {
@@ -46,11 +45,10 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
 {
     struct check *check = context;
     if (ns_output_object()) {
-        cJSON *entry = cJSON_CreateObject();
+        cJSON *entry = ns_output_item(check->warnings);
         ns_output_number(entry, "rule", rule ? rule->index + 1 : 0);
         ns_output_text(entry, "name", rule ? rule->name : NULL);
         ns_output_text(entry, "message", text);
-        cJSON_AddItemToArray(check->warnings, entry);
     } else {
         fprintf(stderr, "%s: warning: %s%s%s\n", check->name, rule ? ns_rule_title(rule) : "",
                 rule ? ": " : "", text);

@@ -97,14 +97,6 @@ static void say_socket(const struct options *options)
                    options->remote ? options->remote : "not given");
 }
 
-/* Does a rule with a single key match? */
-static bool key_holds(const struct ns_rule *rule, const struct ns_process *process,
-                      const struct ns_socket_facts *facts)
-{
-    const struct ns_ruleset set = {.rules = &rule, .n_rules = 1};
-    return ns_match_process(rule, process) && ns_match_socket(&set, facts);
-}
-
 /* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. A
  * reason that depends on known facts comes first. */
 static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_process *process,
@@ -133,7 +125,9 @@ static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_
     const char *open = NULL;
     *is_open = false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (key_holds(&keys[i].rule, process, facts))
+        const struct ns_rule *single = &keys[i].rule;
+        const struct ns_ruleset set = {.rules = &single, .n_rules = 1};
+        if (ns_match_process(single, process) && ns_match_socket(&set, facts))
             continue;
         if (keys[i].is_known)
             return keys[i].why;

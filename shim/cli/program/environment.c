@@ -67,22 +67,16 @@ static void judge_names(bool is_report)
     }
 }
 
-/* Then the library uses the built-in policy for every program, and reports nothing. */
-static void judge_directories(bool is_report)
+void ns_environment_judge(bool is_report)
 {
-    const char *list = value_of("NAGLESHIM_POLICY_DIR");
+    const char *level = value_of("NAGLESHIM_LOG"), *list = value_of("NAGLESHIM_POLICY_DIR");
+    judge_names(is_report);
+    /* The library reports nothing then. */
     if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
         warn(is_report,
              "NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets the built-in "
              "policy",
              list);
-}
-
-void ns_environment_judge(bool is_report)
-{
-    const char *level = value_of("NAGLESHIM_LOG");
-    judge_names(is_report);
-    judge_directories(is_report);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         warn(is_report, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
              ns_words_join(NS_TAKES_LOG, " or "), level);

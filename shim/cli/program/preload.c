@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the search for the library and the order of LD_PRELOAD. It must not change the environment.
- * */
+/* Owns the search for the library and the order of LD_PRELOAD. Changes no environment. */
 #include "cli/program/program.h"
 
 #include "cli/cli.h"
-#include "process/grow.h"
 #include "process/scope.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the trials of the library in a child of this command. A program can name any file as its
- * loader: this file must not run one that a user other than root and the caller could have written.
- * */
+ * loader: this file must not run one that a user other than root and the caller may write to. */
 #include "cli/program/program.h"
 
 #include "base/path.h"
@@ -133,8 +132,7 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
     int status = run(words, is_preloaded ? NULL : library, false, output);
     if (is_listed(library, path))
         return NS_TRIAL_LOADED;
-    /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short): ignored."
-     */
+    /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short)..." */
     char *line = strstr(output, library);
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
         snprintf(reason, size, "it ended by signal %d (%s)", WTERMSIG(status),

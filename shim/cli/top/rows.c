@@ -4,7 +4,7 @@
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
-#include "process/grow.h"
+#include "process/scope.h"
 #include "process/proc.h"
 
 #include <errno.h>
@@ -47,11 +47,6 @@ static void look_at(struct ns_top_process *process, uint64_t now)
         snprintf(process->name, sizeof process->name, "?");
 }
 
-static bool is_of(const struct ns_top_row *row, const struct ns_watched *watched)
-{
-    return row->process.pid == watched->pid && row->process.started == watched->started;
-}
-
 static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *watched)
 {
     const struct ns_address *service =
@@ -59,7 +54,7 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
     const struct ns_top_process *process = NULL; /* if another row has it already */
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
-        if (!is_of(row, watched))
+        if (row->process.pid != watched->pid || row->process.started != watched->started)
             continue;
         process = &row->process;
         if (row->role == watched->role && ns_address_is_same(&row->service, service))

@@ -80,8 +80,7 @@ void ns_top_fill_json(const struct ns_top *top);
 /* Print the table, with `most` rows at most. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most);
 
-/* --- screen.c: a terminal ----------------------------------------------------------------------
- */
+/* --- screen.c: a terminal -------------------------------------------------------------------- */
 
 enum ns_key { NS_KEY_NONE, NS_KEY_DRAW, NS_KEY_END };
 
@@ -95,8 +94,7 @@ enum ns_key ns_screen_key(void);
 /* Draw the table, or what the keys have chosen. */
 void ns_screen_draw(const struct ns_top *top);
 
-/* --- metrics.c: counters -----------------------------------------------------------------------
- */
+/* --- metrics.c: counters --------------------------------------------------------------------- */
 
 /* Add to the counters: requests of a row since the last call, a hold of it, and what the library in
  * a process has done since the last call for this process. */
