@@ -228,16 +228,6 @@ static int report(const struct options *options)
     return denied && total[NS_CURE_CHANGED] == 0 && !by_kernel ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
-static void print_new_result(const struct ns_cure *cure, struct ns_cure_row *row)
-{
-    unsigned now = 0;
-    for (int i = 0; i < NS_CURE_RESULTS; i++)
-        now |= row->results[i] > 0 ? 1U << i : 0;
-    if (now != row->told)
-        print_row(cure, row);
-    row->told = now;
-}
-
 /* CPU time limits how often something is done, at intervals in ns. */
 struct pace {
     uint64_t next, interval;
@@ -272,8 +262,15 @@ static int follow(struct ns_cure *cure, bool lists_new)
             error = ns_cure_scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
-        for (size_t i = 0; i < cure->n_rows; i++)
-            print_new_result(cure, &cure->rows[i]);
+        for (size_t n = 0; n < cure->n_rows; n++) {
+            struct ns_cure_row *row = &cure->rows[n];
+            unsigned now = 0;
+            for (int i = 0; i < NS_CURE_RESULTS; i++)
+                now |= row->results[i] > 0 ? 1U << i : 0;
+            if (now != row->told)
+                print_row(cure, row);
+            row->told = now;
+        }
         fflush(stdout);
         if (!error)
             ns_child_wait(lists_new ? ns_clock_now(CLOCK_MONOTONIC) + lists.interval : UINT64_MAX);

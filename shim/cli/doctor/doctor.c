@@ -281,18 +281,6 @@ static bool visit(void *context, pid_t pid)
     return true;
 }
 
-static void print_counts(const unsigned census[KINDS])
-{
-    cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
-    for (unsigned i = 0; i < KINDS; i++)
-        cJSON_AddNumberToObject(counts, kinds[i], census[i]);
-    if (census[OTHERS] > 0)
-        ns_output_fact("not listed", "%u without TCP sockets and without the library",
-                       census[OTHERS]);
-    if (census[DENIED] > 0)
-        ns_output_fact("not readable", "%u: %s", census[DENIED], denied_text());
-}
-
 static int conclude(const unsigned census[KINDS])
 {
     unsigned all = census[WORKS] + census[LACKS] + census[UNKNOWN];
@@ -314,7 +302,14 @@ static int show_all(void)
     ns_output_expect("processes");
     if (ns_proc_each(visit, census) != 0)
         return NS_FAIL("/proc is not mounted or cannot be read");
-    print_counts(census);
+    cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
+    for (unsigned i = 0; i < KINDS; i++)
+        cJSON_AddNumberToObject(counts, kinds[i], census[i]);
+    if (census[OTHERS] > 0)
+        ns_output_fact("not listed", "%u without TCP sockets and without the library",
+                       census[OTHERS]);
+    if (census[DENIED] > 0)
+        ns_output_fact("not readable", "%u: %s", census[DENIED], denied_text());
     return conclude(census);
 }
 

@@ -21,20 +21,6 @@
 
 enum { RULES_MOST = 1000 }; /* further ones are not read */
 
-static void take_rule(struct ns_examination *examination, unsigned number,
-                      const struct ns_status_rule *rule)
-{
-    cJSON *entry = ns_output_item(examination->rules);
-    char name[128] = "";
-    if (rule->name)
-        ns_proc_text(&examination->proc, rule->name, name, sizeof name);
-    cJSON_AddNumberToObject(entry, "number", number);
-    ns_output_text(entry, "name", name[0] ? name : NULL);
-    ns_output_text(entry, "send", ns_send_name((enum ns_send)rule->send));
-    ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule->ack));
-    cJSON_AddNumberToObject(entry, "sockets", rule->sockets);
-}
-
 static void take_rules(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
@@ -45,8 +31,17 @@ static void take_rules(struct ns_examination *examination)
             ADD(UNREAD, "its rules cannot be read");
             return;
         }
-        if (rule.applies)
-            take_rule(examination, i + 1, &rule);
+        if (!rule.applies)
+            continue;
+        cJSON *entry = ns_output_item(examination->rules);
+        char name[128] = "";
+        if (rule.name)
+            ns_proc_text(&examination->proc, rule.name, name, sizeof name);
+        cJSON_AddNumberToObject(entry, "number", i + 1);
+        ns_output_text(entry, "name", name[0] ? name : NULL);
+        ns_output_text(entry, "send", ns_send_name((enum ns_send)rule.send));
+        ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule.ack));
+        cJSON_AddNumberToObject(entry, "sockets", rule.sockets);
     }
 }
 
