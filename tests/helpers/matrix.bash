@@ -156,9 +156,8 @@ outcome() {
     return 1
 }
 
-# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS SENTENCE: the sentence is printed first.
+# cell SCENARIO SEND ACK WHERE VERDICT SEGMENTS
 cell() {
-    echo "$7"
     local policy='{"version": 1, "rules": [{}]}' send=${2#-} ack=$3
     outcome "$1" "$4" "$5" "$6"
 }
