@@ -113,7 +113,9 @@ compiler:
 $B/settings: always
 	@mkdir -p $(@D)
 	@echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' | cmp -s - $@ || echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' >$@
-$B/pic/shim/policy/find.o $B/pic/shim/init.o $B/pic/shim/report/status.o $(filter $B/obj/shim/cli/%,$(CLI_OBJ)): $B/settings
+SETTINGS := NS_VERSION|NS_LIBDIR|NS_SYSCONFDIR|NS_POLICY_DIR_DEFAULT|variables\.def
+SETTINGS_SRC := $(shell grep -lE '$(SETTINGS)' $(SHIM_SRC) $(CLI_SRC))
+$(SETTINGS_SRC:%.c=$B/pic/%.o) $(SETTINGS_SRC:%.c=$B/obj/%.o): $B/settings
 
 $B/pic/cJSON.o: $(CJSON_C)
 	@mkdir -p $(@D)
