@@ -139,6 +139,14 @@ tcp_counter() {
         END { for (i = 1; i <= n; i++) if (names[i] == name) print values[i] }' /proc/net/netstat
 }
 
+# repeat N WORDS
+repeat() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        echo -n "$2 "
+    done
+}
+
 # Prints the number of delayed ACKs sent so far.
 ns_delayed_acks() {
     tcp_counter DelayedACKs

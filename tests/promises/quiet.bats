@@ -144,14 +144,6 @@ steps() {
     trace "$T/shimmed" '"begin' "$LIBRARY" "$PROBES/steps" $1
 }
 
-# repeat N WORDS
-repeat() {
-    local i
-    for ((i = 0; i < $1; i++)); do
-        echo -n "$2 "
-    done
-}
-
 @test "a TCP client makes extra calls only to set up each new socket" {
     steps "connected $(repeat 10 'write hear')close connected $(repeat 10 'write hear')close exit"
     # No call of the program itself is missing or in another order.

@@ -297,14 +297,6 @@ does_under() {
     does 'connected-nonblock hear write hear miss' 'read write read bound nothing'
 }
 
-# repeat N WORDS
-repeat() {
-    local i
-    for ((i = 0; i < $1; i++)); do
-        echo -n "$2 "
-    done
-}
-
 @test "after twelve ACKs that an answer followed, no more are sent until one is missed" {
     local first skipped
     first="read write read bound look ack=2 wait nodelay=1 write $(repeat 11 'read look ack=2 wait write')"
