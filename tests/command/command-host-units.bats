@@ -60,7 +60,9 @@ BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim' ]]
     expect_whole output "app.service has the library already"
     snapshot | diff "$T/enabled" -
     unit filtered.service '# SystemCallFilter=@basic-io' 'SystemCallFilter=@basic-io'
+    ln -s ../usr/lib/systemd "$R/lib/systemd" # as where /lib is /usr/lib
     enable --unit filtered
+    rm "$R/lib/systemd"
     expect 0 stderr is "nagleshim host: note: filtered.service: /usr/lib/systemd/system/filtered.service sets SystemCallFilter=, which is not examined in an image; nagleshim(1) lists the calls that it must allow"
     host disable --unit filtered --root "$R"
     enable --unit none

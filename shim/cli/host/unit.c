@@ -172,7 +172,7 @@ static void find_files(const char *name, glob_t *found)
  * the reason is printed, if one of them mentions LD_PRELOAD. */
 static bool search(const char *name, struct unit *unit)
 {
-    bool is_clear = true;
+    bool is_clear = true, is_noted = false; /* /lib may be /usr/lib */
     NS_AUTO_GLOB glob_t found = {0};
     find_files(name, &found);
     if (found.gl_pathc == 0)
@@ -186,10 +186,12 @@ static bool search(const char *name, struct unit *unit)
         if (text && (mentions(text, "RootDirectory=", true) || mentions(text, "RootImage=", true) ||
                      mentions(text, "TemporaryFileSystem=", true)))
             unit->hides_files = true;
-        if (is_clear && text && mentions(text, "SystemCallFilter", true))
-            ns_say("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
-                   "nagleshim(1) lists the calls that it must allow",
-                   name, found.gl_pathv[i]);
+        if (!is_clear || !text || is_noted || !mentions(text, "SystemCallFilter", true))
+            continue;
+        is_noted = true;
+        ns_say("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
+               "nagleshim(1) lists the calls that it must allow",
+               name, found.gl_pathv[i]);
     }
     return is_clear;
 }
