@@ -37,15 +37,25 @@ NS_SCOPE(ns_scope_closedir, DIR *, *variable, closedir)
 /* --- The command's memory. Without any left, the command ends, so that no caller has to undo half
  * of something. Only `host`, which changes a system, must not. Not async-signal-safe. */
 
-/* Room for n elements, filled with zeros. */
-static inline void *ns_allocate(size_t n, size_t size)
+/* Removes what must not stay behind then; NULL: nothing. */
+extern void (*ns_leave)(void);
+
+/* What an allocation returned. */
+static inline void *ns_allocated(void *memory)
 {
-    void *memory = calloc(n, size);
     if (!memory) {
+        if (ns_leave)
+            ns_leave();
         fputs("nagleshim: there is no memory left\n", stderr);
         exit(2);
     }
     return memory;
+}
+
+/* Room for n elements, filled with zeros. */
+static inline void *ns_allocate(size_t n, size_t size)
+{
+    return ns_allocated(calloc(n, size));
 }
 
 /* The same for cJSON. */

@@ -151,3 +151,15 @@ $T/policies/nagleshim.json: valid, 3 rules"
     expect_status 0
     expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
 }
+
+@test "without memory the command says so and ends with status 2, also after it has read a policy" {
+    local at last=0 broken
+    broken=$(broken_policy)
+    for at in {1..60}; do
+        LD_PRELOAD=$PROBES/no_memory.so NO_MEMORY_AT=$at run --separate-stderr "$NS" check --json "$broken"
+        [[ $status -eq 1 ]] || expect 2 output is "" stderr is "nagleshim: there is no memory left"
+        [[ $status -eq 1 ]] || last=$at
+    done
+    # The last ones are those of the output, and all of them are tested.
+    [[ $last -gt 20 && $last -lt 60 ]] || unexpected "the last allocation is $last"
+}

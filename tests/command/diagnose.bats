@@ -520,6 +520,11 @@ leftover() {
     "$NS" diagnose --for 0.2 -- sleep 0.5 2>/dev/null
     "$NS" diagnose -- sh -c 'kill -KILL $$' 2>/dev/null || true
     "$NS" diagnose -- no-such-program 2>/dev/null || true
+    local at
+    for at in {1..20}; do # each of its allocations fails once
+        LD_PRELOAD=$PROBES/no_memory.so NO_MEMORY_AT=$at "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 3
+    done >/dev/null 2>"$T/messages" || true
+    grep -q 'there is no memory left' "$T/messages"
     # Other tests may have directories of their own for a while.
     local i
     for ((i = 0; i < 200; i++)); do

@@ -249,7 +249,7 @@ char *ns_report_page(const char *json)
     const char *place = strstr(ns_page, PLACE);
     char *text = NULL;
     size_t size;
-    FILE *stream = open_memstream(&text, &size);
+    FILE *stream = ns_allocated(open_memstream(&text, &size));
     fwrite(ns_page, 1, (size_t)(place - ns_page), stream);
     for (; *json; json++)
         fprintf(stream, *json == '<' ? "\\u003c" : "%c", *json);

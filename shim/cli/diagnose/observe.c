@@ -25,6 +25,13 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
+static struct ns_observation *begun;
+
+static void leave(void)
+{
+    ns_observe_end(begun);
+}
+
 static bool make_directory(struct ns_observation *observation)
 {
     const char *place = getenv("TMPDIR");
@@ -35,8 +42,11 @@ static bool make_directory(struct ns_observation *observation)
     if (is_memory(place) && mkdtemp(observation->directory)) {
         observation->fd =
             open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (observation->fd >= 0)
+        if (observation->fd >= 0) {
+            begun = observation;
+            ns_leave = leave;
             return true;
+        }
         rmdir(observation->directory);
     }
     observation->directory[0] = '\0';
@@ -182,4 +192,5 @@ void ns_observe_end(struct ns_observation *observation)
     rmdir(observation->directory);
     free(observation->environment[0]);
     *observation = (struct ns_observation){0};
+    ns_leave = NULL;
 }

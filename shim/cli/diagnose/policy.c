@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cure/group.h"
+#include "process/scope.h"
 
 #include <cJSON.h>
 #include <errno.h>
@@ -391,7 +392,7 @@ static char *text_of(void (*print)(FILE *stream, const struct ns_report *report,
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
+    FILE *stream = ns_allocated(open_memstream(&text, &size));
     print(stream, report, row, number);
     fclose(stream);
     if (size > 0)

@@ -142,7 +142,7 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
 {
     NS_AUTO_FREE char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = ns_allocated(open_memstream(&text, &length));
     if (top) {
         count_processes(top);
         print(out, &top->tally);

@@ -3,6 +3,8 @@
  * The escape sequences are those that every terminal in use understands. */
 #include "cli/top/top.h"
 
+#include "process/scope.h"
+
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -32,6 +34,7 @@ void ns_screen_begin(void)
     /* One write for each table, so that it does not flicker. */
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     fputs(BEGIN, stdout);
+    ns_leave = ns_screen_end;
     has_keys = tcgetpgrp(STDIN_FILENO) == getpgrp() && tcgetattr(STDIN_FILENO, &before) == 0;
     if (!has_keys)
         return;
@@ -48,6 +51,7 @@ void ns_screen_end(void)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);
     fputs(END, stdout);
     fflush(stdout);
+    ns_leave = NULL;
 }
 
 enum ns_key ns_screen_key(void)
@@ -84,7 +88,7 @@ void ns_screen_draw(const struct ns_top *top)
         size = (struct winsize){.ws_row = 24, .ws_col = 80};
     if (!is_paused) {
         free(table);
-        FILE *out = open_memstream(&table, &length);
+        FILE *out = ns_allocated(open_memstream(&table, &length));
         ns_top_print(out, top, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1);
         fclose(out);
     }

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,6 +83,14 @@ static int print(const struct ns_top *top, const struct options *options, bool s
     return NS_EXIT_YES;
 }
 
+static const char *metrics;
+
+/* Old numbers would look as if nothing stalled. */
+static void remove_metrics(void)
+{
+    unlink(metrics);
+}
+
 static int show(struct ns_top *top, const struct options *options)
 {
     bool screen = !options->once && !options->metrics && ns_output_is_screen(stdout);
@@ -90,6 +99,8 @@ static int show(struct ns_top *top, const struct options *options)
     int status = is_file ? ns_metrics_write(NULL, options->metrics) : NS_EXIT_YES, error = 0;
     if (status != NS_EXIT_YES)
         return status;
+    metrics = options->metrics;
+    ns_leave = is_file ? remove_metrics : NULL;
     if (screen)
         ns_screen_begin();
     do {
@@ -105,9 +116,8 @@ static int show(struct ns_top *top, const struct options *options)
     } while (!options->once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
         ns_screen_end();
-    /* Old numbers would look as if nothing stalled. */
     if (is_file && (!options->once || error))
-        unlink(options->metrics);
+        remove_metrics();
     return error ? ns_watch_say_error(options->pid, error) : status;
 }
 
