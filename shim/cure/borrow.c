@@ -11,6 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Headers of old C libraries lack them; the numbers are those of every architecture. */
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
 static int get(int fd, int option)
 {
     int value;
