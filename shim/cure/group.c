@@ -174,9 +174,10 @@ bool ns_group_path(pid_t pid, char *path, size_t size)
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
         found = strncmp(line, "0::/", 4) == 0;
+    if (!found || !*root_path())
+        return false;
     line[strcspn(line, "\n")] = '\0';
-    return found && *root_path() &&
-           (size_t)snprintf(path, size, "%s%s", root_path(), line + 3) < size;
+    return (size_t)snprintf(path, size, "%s%s", root_path(), line + 3) < size;
 }
 
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
