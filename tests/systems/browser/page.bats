@@ -51,7 +51,7 @@ PYTHON
             picture.map(one => [one.y.baseVal[0].value, one.textContent.replace(/[0-9.]+/g, 'N')]).filter(
                 one => !/^N ms/.test(one[1])).sort((one, other) => one[0] - other[0]).map(one => one[1].replace(/^.*[(]/, '')),
             (o.rows.push(o.rows[0]), show(), document.querySelector('.cost td').textContent == 2 * o.rows[0].requests)].join(';')" >"$T/order"
-    grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,true,false;2,2,2,3,3,3,3;false;false;false;cost,pattern,proof,(also slow,)*cure,cure,source;2;$(
+    grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,true,false;2,2,2,3,3,3,3;false;false;false;cost,pattern,proof,(also slow,)*cure,cure,source,cost,reason;2;$(
         )client\),server\),write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer;true\$" "$T/order" || {
         cat "$T/order"
         false
