@@ -56,6 +56,11 @@ static void load(struct ns_code *code, int reg, int base, int offset)
     emit(code, BPF_LDX | BPF_MEM | BPF_W, reg, base, offset, 0);
 }
 
+static void load_pointer(struct ns_code *code, int reg, int base, int offset)
+{
+    emit(code, BPF_LDX | BPF_MEM | BPF_DW, reg, base, offset, 0);
+}
+
 /* Stores a register: before Linux 6.4 the verifier refuses BPF_ST into the context. */
 static void store(struct ns_code *code, int base, int offset, int reg)
 {
@@ -248,15 +253,15 @@ void ns_code_options(struct ns_code *code)
     jump(code, &pass, BPF_JNE, 1, IPPROTO_TCP);
     load(code, 2, 6, offsetof(struct bpf_sockopt, optlen));
     jump(code, &pass, BPF_JLT, 2, sizeof(int));
-    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 8, 6, offsetof(struct bpf_sockopt, optval), 0);
-    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 3, 6, offsetof(struct bpf_sockopt, optval_end), 0);
+    load_pointer(code, 8, 6, offsetof(struct bpf_sockopt, optval));
+    load_pointer(code, 3, 6, offsetof(struct bpf_sockopt, optval_end));
     copy(code, 4, 8);
     /* The kernel's buffer is larger than a short value. */
     emit(code, BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, 2 * sizeof(int));
     emit(code, BPF_JMP | BPF_JLE | BPF_X, 4, 3, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
     load(code, 7, 8, 0);
-    emit(code, BPF_LDX | BPF_MEM | BPF_DW, 9, 6, offsetof(struct bpf_sockopt, sk), 0);
+    load_pointer(code, 9, 6, offsetof(struct bpf_sockopt, sk));
     emit(code, BPF_JMP | BPF_JNE | BPF_K, 9, 0, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
     load(code, 1, 6, offsetof(struct bpf_sockopt, optname));
