@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "judge/judge.h"
 /* See judge.h. Each condition of the proof has a case in tests/unit/test_judge.c. */
+#include "judge/judge.h"
 
 #include <netinet/tcp.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "judge/judge.h"
 /* See judge.h. */
+#include "judge/judge.h"
 
 #include <stdlib.h>
 
