@@ -8,6 +8,7 @@
 #include "process/sanitize.h"
 #include "process/scope.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@ enum { TEXT_MOST = 8192 };
 const char *ns_cli_verb;
 static cJSON *object;
 static bool is_printed; /* by ns_output_end */
+static char **words;
+static size_t n_words;
 
 cJSON *ns_output_object(void)
 {
@@ -31,6 +34,31 @@ void ns_say(const char *format, ...)
     fprintf(stderr, "nagleshim%s%s: %s\n", ns_cli_verb ? " " : "", ns_cli_verb ? ns_cli_verb : "",
             text);
     ns_output_list("messages", text);
+}
+
+char *ns_words(const char *format, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    NS_GROW(words, n_words);
+    words[n_words++] = ns_allocated(text);
+    return text;
+}
+
+void ns_words_forget(void)
+{
+    while (n_words > 0)
+        free(words[--n_words]);
+}
+
+const char *ns_count(uint64_t n, const char *noun)
+{
+    bool hisses = noun[strlen(noun) - 1] == 's';
+    return ns_words("%" PRIu64 " %s%s", n, noun, n == 1 ? "" : hisses ? "es" : "s");
 }
 
 const char *ns_plural(uint64_t n)

@@ -44,6 +44,13 @@ __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ..
 /* A text in a list of the object. */
 void ns_output_list(const char *list, const char *text);
 
+/* A text of any length, valid until ns_words_forget. */
+__attribute__((format(printf, 1, 2))) char *ns_words(const char *format, ...);
+void ns_words_forget(void);
+
+/* "1 process", "2 processes" */
+const char *ns_count(uint64_t n, const char *noun);
+
 /* "" for 1, otherwise "s". */
 const char *ns_plural(uint64_t n);
 

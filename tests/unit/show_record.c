@@ -34,7 +34,7 @@ int main(int argc, char **argv)
                row->process->name, ns_role_name(row->role), row->local.port, row->remote.port,
                row->connections, verdict->calls, verdict->requests, ns_grade_name(verdict->grade),
                verdict->stalls, verdict->maybe, verdict->late, (double)verdict->certain_ns / 1e6,
-               verdict->receiving, row->pattern);
+               verdict->receiving, row->pattern ? row->pattern : "");
     }
     ns_diagnosis_release(&diagnosis);
     return 0;

@@ -112,10 +112,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         status = NS_EXIT_ERROR;
     if (!write_json(options, &report, running ? -1 : status))
         status = NS_EXIT_ERROR;
-    free(report.subject);
     free(report.policy);
-    free(report.next);
-    free(report.now);
     return status;
 }
 
@@ -131,9 +128,8 @@ static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
         return failure;
     ns_diagnosis_finish(diagnosis);
     if (running)
-        ns_diagnosis_note(diagnosis,
-                          "%s is still running, and this command waits for its end; ^C ends both",
-                          options->program[0]);
+        NS_NOTE(diagnosis, "%s is still running, and this command waits for its end; ^C ends both",
+                options->program[0]);
     int status = report_all(options, diagnosis, child);
     for (; running && !ns_child_has_ended(child); ns_child_take_signals(child))
         ns_child_wait(UINT64_MAX);

@@ -65,8 +65,7 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
         cJSON_AddStringToObject(entry, "end", cure->end);
         cJSON_AddStringToObject(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
-        NS_AUTO_FREE char *command = ns_report_command(report, row, i);
-        ns_output_text(entry, "command", command);
+        ns_output_text(entry, "command", ns_report_command(report, row, i));
         add_number(entry, "from_ms", cure->from_ms);
         add_number(entry, "to_ms", cure->to_ms);
         cJSON_AddBoolToObject(entry, "measured", cure->measured);
@@ -149,7 +148,7 @@ static void add_row(cJSON *rows, const struct ns_report *report, const struct ns
     cJSON_AddBoolToObject(object, "counts", row->counts);
     cJSON_AddStringToObject(object, "bound", ns_words_bound(row));
     add_counts(object, row);
-    ns_output_text(object, "pattern", row->pattern[0] ? row->pattern : NULL);
+    ns_output_text(object, "pattern", row->pattern);
     ns_output_text(object, "mixed", ns_diagnosis_mixed(row));
     add_delays(object, row);
     add_cures(object, report, row);

@@ -53,7 +53,6 @@ static bool make_directory(struct ns_observation *observation)
     return false;
 }
 
-#define NOTE(...) ns_diagnosis_note(diagnosis, __VA_ARGS__)
 #define OUTSIDE "seen from outside only: "
 
 void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
@@ -67,17 +66,20 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
         return;
     ns_reach_inspect(options->program[0], &reach);
     if (ns_environment_off()) {
-        NOTE(OUTSIDE "NAGLESHIM_OFF is set");
+        NS_NOTE(diagnosis, OUTSIDE "NAGLESHIM_OFF is set");
     } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
-        NOTE(OUTSIDE "it %s", ns_reach_reason(reach.verdict));
+        NS_NOTE(diagnosis, OUTSIDE "it %s", ns_reach_reason(reach.verdict));
     } else if (list && ns_preload_find(list, text)) {
-        NOTE("LD_PRELOAD already names the library, so the program ran with it and was seen from "
-             "outside only");
+        NS_NOTE(
+            diagnosis,
+            "LD_PRELOAD already names the library, so the program ran with it and was seen from "
+            "outside only");
     } else if (!ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library, text)) {
-        NOTE(OUTSIDE "%s", text);
+        NS_NOTE(diagnosis, OUTSIDE "%s", text);
     } else if (!make_directory(observation)) {
-        NOTE(OUTSIDE "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
-                     "is one that can be written");
+        NS_NOTE(diagnosis, OUTSIDE
+                "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
+                "is one that can be written");
     } else {
         snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
         snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
@@ -159,10 +161,11 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
         const struct ns_row *row = &diagnosis->rows[i];
         if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->is_reachable)
             continue;
-        NOTE("process %d (%s) was seen from outside only: it left no record, as it "
-             "has another user, root directory, mount namespace or environment, "
-             "its calls do not go through libc, or there was no room",
-             row->process->pid, row->process->name);
+        NS_NOTE(diagnosis,
+                "process %d (%s) was seen from outside only: it left no record, as it "
+                "has another user, root directory, mount namespace or environment, "
+                "its calls do not go through libc, or there was no room",
+                row->process->pid, row->process->name);
         return;
     }
 }
@@ -174,7 +177,7 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
         return;
     ns_recorded_read(observation->fd, diagnosis, &n_broken);
     if (n_broken)
-        NOTE("%zu records could not be read", n_broken);
+        NS_NOTE(diagnosis, "%zu records could not be read", n_broken);
     take_gaps(diagnosis);
     ns_diagnosis_drop(diagnosis, is_less_exact);
     examine_unrecorded(diagnosis);

@@ -6,6 +6,7 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cure/group.h"
 #include "process/scope.h"
 
@@ -142,142 +143,118 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
 }
 
 /* A word quoted for the shell. */
-static void print_word(FILE *stream, const char *word)
+static const char *quoted(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
-    if (*word != '\0' && strspn(word, plain) == strlen(word)) {
-        fputs(word, stream);
-        return;
-    }
-    putc('\'', stream);
+    NS_AUTO_FREE char *text = NULL;
+    size_t size;
+    if (*word != '\0' && strspn(word, plain) == strlen(word))
+        return word;
+    FILE *stream = ns_allocated(open_memstream(&text, &size));
     for (const char *c = word; *c; c++)
         fprintf(stream, *c == '\'' ? "'\\''" : "%c", *c);
-    putc('\'', stream);
+    fclose(stream);
+    return ns_words("'%s'", text);
 }
 
-static void print_command(FILE *stream, const struct ns_report *report, const char *words)
+static const char *joined(char *const *words, bool quotes)
 {
-    print_word(stream, report->command);
-    fputs(words, stream);
+    NS_AUTO_FREE char *text = NULL;
+    size_t size;
+    FILE *stream = ns_allocated(open_memstream(&text, &size));
+    for (char *const *word = words; *word; word++)
+        fprintf(stream, "%s%s", word == words ? "" : " ", quotes ? quoted(*word) : *word);
+    fclose(stream);
+    return ns_words("%s", text);
 }
 
-static void print_run(FILE *stream, const struct ns_report *report)
+static const char *arguments(struct ns_row_process *process)
 {
-    print_command(stream, report, " run");
-    if (report->policy_file && strcmp(report->policy_file, "-") != 0) {
-        fputs(" --policy ", stream);
-        print_word(stream, report->policy_file);
-    }
-    fputs(" -- ", stream);
+    char *words[sizeof process->words + 1] = {NULL};
+    for (size_t at = 0, n = 0; at < process->words_size; at += strlen(process->words + at) + 1)
+        words[n++] = process->words + at;
+    return joined(words, true);
 }
 
-static void print_program(FILE *stream, const struct ns_report *report)
+/* "nagleshim run -- " */
+static const char *run(const struct ns_report *report)
 {
-    for (unsigned i = 0; report->program[i]; i++) {
-        fputs(i ? " " : "", stream);
-        print_word(stream, report->program[i]);
-    }
-}
-
-static void print_arguments(FILE *stream, const struct ns_row_process *process)
-{
-    for (size_t at = 0; at < process->words_size; at += strlen(process->words + at) + 1) {
-        fputs(at ? " " : "", stream);
-        print_word(stream, process->words + at);
-    }
+    bool has_file = report->policy_file && strcmp(report->policy_file, "-") != 0;
+    return ns_words("%s run%s%s -- ", quoted(report->command), has_file ? " --policy " : "",
+                    has_file ? quoted(report->policy_file) : "");
 }
 
 /* The command that starts a running process with the library. */
-static void print_start(FILE *stream, const struct ns_row_process *process,
-                        const struct ns_report *report)
+static const char *start(const struct ns_report *report, struct ns_row_process *process)
 {
-    if (process->unit[0]) {
-        print_command(stream, report, " host enable --unit ");
-        print_word(stream, process->unit);
-        return;
-    }
-    if (process->in_container) {
-        print_command(stream, report,
-                      " cdi  # for its container; in Kubernetes: see config/kubernetes");
-        return;
-    }
-    print_run(stream, report);
-    if (process->has_variables) {
-        fprintf(stream, "PROGRAM  # the one that starts %s", process->name);
-        return;
-    }
-    if (process->words_size == 0) {
-        /* A symbolic link has another name than the executable. */
-        bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
-        print_word(stream, is_link ? process->name : process->exe);
-        fputs(" ITS ARGUMENTS", stream);
-    }
-    print_arguments(stream, process);
+    const char *program = arguments(process);
+    if (process->unit[0])
+        return ns_words("%s host enable --unit %s", quoted(report->command), quoted(process->unit));
+    if (process->in_container)
+        return ns_words("%s cdi  # for its container; in Kubernetes: see config/kubernetes",
+                        quoted(report->command));
+    /* A symbolic link has another name than the executable. */
+    bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
+    if (process->has_variables)
+        program = ns_words("PROGRAM  # the one that starts %s", process->name);
+    else if (process->words_size == 0)
+        program = ns_words("%s ITS ARGUMENTS", quoted(is_link ? process->name : process->exe));
+    return ns_words("%s%s", run(report), program);
 }
 
 /* Where the other end of a connection can be seen. */
-static void print_elsewhere(FILE *stream, const struct ns_row *row)
+static const char *elsewhere(const struct ns_row *row)
 {
     struct ns_address host = row->remote;
-    bool is_here = ns_address_is_loopback(&host) ||
-                   memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0;
+    if (ns_address_is_loopback(&host) ||
+        memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0)
+        return "nagleshim diagnose --all --for 10  # as root; the peer is a process of this host";
     host.port = 0;
-    fprintf(stream, "nagleshim diagnose --all --for 10  # as root%s%s",
-            is_here ? "; the peer is a process of this host" : ", on the host of ",
-            is_here ? "" : ns_words_address(&host));
+    return ns_words("nagleshim diagnose --all --for 10  # as root, on the host of %s",
+                    ns_words_address(&host));
 }
 
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
 {
-    static char text[NS_WORDS_MOST];
     const struct ns_cure *cure = &row->cures[number];
     const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
     const struct ns_row *other = row->cures[!number].at;
     bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
-    snprintf(text, sizeof text, "%s", at ? "in " : "at the other end");
-    if (at)
-        ns_words_add(text, "%s", is_named_alike ? ns_words_process(at) : at->name);
-    ns_words_add(text, ": %s; ", cure->does);
-    if (at && at->has_shim) {
-        ns_words_add(text,
-                     "the library is loaded there already; 'nagleshim doctor --pid %d' shows "
-                     "what it does",
-                     at->pid);
-        return text;
-    }
-    ns_words_add(text, "a stalled request: %.1f ms now, %s%.1f ms with it%s", cure->from_ms,
-                 cure->measured            ? ""
-                 : row->conclusion.certain ? "about "
-                                           : "at best ",
-                 fmax(cure->to_ms, 0.1), cure->measured ? " (measured)" : "");
+    const char *where = !at              ? "at the other end"
+                        : is_named_alike ? ns_words("in %s", ns_words_process(at))
+                                         : ns_words("in %s", at->name);
+    if (at && at->has_shim)
+        return ns_words("%s: %s; the library is loaded there already; 'nagleshim doctor --pid %d' "
+                        "shows what it does",
+                        where, cure->does, at->pid);
+    const char *guess = cure->measured ? "" : row->conclusion.certain ? "about " : "at best ";
+    const char *but = "";
     if (at && at->unreachable)
-        ns_words_add(text, "; but no preload reaches it: it %s", at->unreachable);
-    return text;
+        but = ns_words("; but no preload reaches it: it %s", at->unreachable);
+    return ns_words("%s: %s; a stalled request: %.1f ms now, %s%.1f ms with it%s%s", where,
+                    cure->does, cure->from_ms, guess, fmax(cure->to_ms, 0.1),
+                    cure->measured ? " (measured)" : "", but);
 }
 
-/* How to apply a cure of a row at its end; nothing if no preload reaches that. */
-static void print_cure(FILE *stream, const struct ns_report *report, const struct ns_row *row,
-                       unsigned number)
+/* How to apply a cure of a row at its end; "" if no preload reaches that. */
+static const char *command_of(const struct ns_report *report, const struct ns_row *row,
+                              unsigned number)
 {
-    const struct ns_row_process *at = row->cures[number].at ? row->cures[number].at->process : NULL;
+    struct ns_row_process *at = row->cures[number].at ? row->cures[number].at->process : NULL;
     const struct ns_row *own = own_end(row);
-    if (!at || (number && !at->is_reachable && !at->unreachable)) {
-        print_run(stream, report);
-        fprintf(stream, "PROGRAM  # at the other end: the %s %s",
-                own->role == NS_ROLE_CLIENT ? "server on" : "client that connected from",
-                ns_words_address(&own->remote));
-    } else if (at->unreachable) {
-        return;
-    } else if (at->has_shim) {
-        fprintf(stream, "nagleshim doctor --pid %d", at->pid);
-    } else if (number == 0 && report->program) {
-        print_run(stream, report);
-        print_program(stream, report);
-    } else {
-        print_start(stream, at, report);
-        fputs(number ? "  # the other end; stop the running one first" : "", stream);
-    }
+    if (!at || (number && !at->is_reachable && !at->unreachable))
+        return ns_words("%sPROGRAM  # at the other end: the %s %s", run(report),
+                        own->role == NS_ROLE_CLIENT ? "server on" : "client that connected from",
+                        ns_words_address(&own->remote));
+    if (at->unreachable)
+        return "";
+    if (at->has_shim)
+        return ns_words("nagleshim doctor --pid %d", at->pid);
+    if (number == 0 && report->program)
+        return ns_words("%s%s", run(report), joined(report->program, true));
+    return ns_words("%s%s", start(report, at),
+                    number ? "  # the other end; stop the running one first" : "");
 }
 
 static bool is_running(const struct ns_row_process *process)
@@ -294,29 +271,32 @@ static bool is_startable(const struct ns_row_process *process)
 
 /* What may decide a doubt: the view from inside, or, where no preload reaches the process, whether
  * it is faster with TCP_NODELAY. */
-static void print_trial(FILE *stream, const struct ns_report *report, const struct ns_row *row)
+static const char *trial(const struct ns_report *report, struct ns_row_process *process)
 {
-    const struct ns_row_process *process = row->process;
-    if (process->is_reachable) {
-        print_command(stream, report, " diagnose -- ");
-        print_arguments(stream, process);
-        fputs("  # restarted, it is seen from inside", stream);
-    } else if (is_running(process)) {
-        print_command(stream, report, " cure --pid ");
-        fprintf(stream, "%d  # is it faster then? 'cure --undo' restores it", process->pid);
-    } else if (report->program) {
-        print_program(stream, report);
-        fputs(" & ", stream);
-        print_command(stream, report, " cure --follow --pid $!  # is it faster then?");
-    }
+    const char *command = quoted(report->command);
+    if (process->is_reachable)
+        return ns_words("%s diagnose -- %s  # restarted, it is seen from inside", command,
+                        arguments(process));
+    if (is_running(process))
+        return ns_words("%s cure --pid %d  # is it faster then? 'cure --undo' restores it", command,
+                        process->pid);
+    if (!report->program)
+        return "";
+    return ns_words("%s & %s cure --follow --pid $!  # is it faster then?",
+                    joined(report->program, true), command);
 }
 
-static void print_next(FILE *stream, const struct ns_report *report, const struct ns_row *first,
-                       unsigned number)
+static const char *next_step(const struct ns_report *report, const struct ns_row *first)
 {
-    (void)number;
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *open = NULL, *unclear = NULL;
+    if (first && first->conclusion.stalls) {
+        const struct ns_row *own = own_end(first);
+        return is_out_of_reach(own) ? ns_words("set TCP_NODELAY, or write each request at once, in "
+                                               "the source of %s",
+                                               own->process->name)
+                                    : command_of(report, first, own->process->unreachable ? 1 : 0);
+    }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         enum ns_doubt doubt = row->verdict.doubt;
@@ -329,26 +309,15 @@ static void print_next(FILE *stream, const struct ns_report *report, const struc
                       : doubt == NS_DOUBT_ANSWERS && row->process->unreachable))
             unclear = row;
     }
-    if (!first || !first->conclusion.stalls) {
-        if (open)
-            print_elsewhere(stream, open);
-        else if (unclear)
-            print_trial(stream, report, unclear);
-        return;
-    }
-    if (is_out_of_reach(own_end(first)))
-        fprintf(stream, "set TCP_NODELAY, or write each request at once, in the source of %s",
-                own_end(first)->process->name);
-    else
-        print_cure(stream, report, first, own_end(first)->process->unreachable ? 1 : 0);
+    return open ? elsewhere(open) : unclear ? trial(report, unclear->process) : "";
 }
 
-static void print_now(FILE *stream, const struct ns_report *report, const struct ns_row *row,
-                      unsigned number)
+/* What helps without a restart. */
+static const char *at_once(const struct ns_report *report, const struct ns_row *row)
 {
-    (void)number;
+    char group[2 * PATH_MAX];
     if (!row || !row->conclusion.stalls)
-        return;
+        return "";
     /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
      * it, the limit of delayed ACKs does. */
     bool holds = row->conclusion.holds;
@@ -356,60 +325,34 @@ static void print_now(FILE *stream, const struct ns_report *report, const struct
         row = row->other;
         holds = !holds;
     }
-    if ((!holds && !row->process->unreachable) || row->process->has_shim ||
-        row->process->pid == 0 ||
-        (row->source == NS_SOURCE_INSIDE && row->process->has_other_number) ||
-        !is_running(row->process))
-        return;
-    char group[2 * PATH_MAX];
-    if (!holds && ns_socket_least_delack() < 0 &&
-        ns_group_path(row->process->pid, group, sizeof group)) {
-        /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
-        print_command(stream, report, " cure --cgroup ");
-        print_word(stream, group);
-        return;
-    }
-    print_command(stream, report, " cure --pid ");
-    fprintf(stream, "%d", row->process->pid);
+    const struct ns_row_process *process = row->process;
+    if ((!holds && !process->unreachable) || process->has_shim || process->pid == 0 ||
+        (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_running(process))
+        return "";
+    /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
+    if (!holds && ns_socket_least_delack() < 0 && ns_group_path(process->pid, group, sizeof group))
+        return ns_words("%s cure --cgroup %s", quoted(report->command), quoted(group));
+    return ns_words("%s cure --pid %d", quoted(report->command), process->pid);
 }
 
-static void print_subject(FILE *stream, const struct ns_report *report, const struct ns_row *row,
-                          unsigned number)
+/* Without control characters, which must not reach the terminal; NULL for "". */
+static const char *printable(const char *text)
 {
-    (void)row, (void)number;
-    for (char *const *word = report->program; word && *word; word++)
-        fprintf(stream, "%s%s", word == report->program ? "" : " ", *word);
-    if (report->pid)
-        fprintf(stream, "process %d", report->pid);
-    else if (!report->program)
-        fputs("every process", stream);
+    return *text ? ns_sanitize(ns_words("%s", text)) : NULL;
 }
 
-/* What print writes, allocated; NULL if that is nothing. */
-static char *text_of(void (*print)(FILE *stream, const struct ns_report *report,
-                                   const struct ns_row *row, unsigned number),
-                     const struct ns_report *report, const struct ns_row *row, unsigned number)
+const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
+                              unsigned number)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = ns_allocated(open_memstream(&text, &size));
-    print(stream, report, row, number);
-    fclose(stream);
-    if (size > 0)
-        return ns_sanitize(text); /* control characters must not reach the terminal */
-    free(text);
-    return NULL;
-}
-
-char *ns_report_command(const struct ns_report *report, const struct ns_row *row, unsigned number)
-{
-    return text_of(print_cure, report, row, number);
+    return printable(command_of(report, row, number));
 }
 
 void ns_report_advise(struct ns_report *report)
 {
     const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows : NULL;
-    report->subject = text_of(print_subject, report, first, 0);
-    report->next = text_of(print_next, report, first, 0);
-    report->now = text_of(print_now, report, first, 0);
+    report->subject = printable(report->program ? joined(report->program, false)
+                                : report->pid   ? ns_words("process %d", report->pid)
+                                                : "every process");
+    report->next = printable(next_step(report, first));
+    report->now = printable(at_once(report, first));
 }

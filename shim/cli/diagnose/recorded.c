@@ -103,23 +103,22 @@ static struct ns_address address_of(const struct ns_record_address *recorded)
 }
 
 /* "write 281, write 480, wait"; successive writes of one size are combined. */
-static void describe(char text[NS_WORDS_MOST], uint32_t n_writes, const uint32_t *sizes)
+static const char *describe(uint32_t n_writes, const uint32_t *sizes)
 {
     const uint32_t n = n_writes < NS_RECORD_SIZES ? n_writes : NS_RECORD_SIZES;
     const uint32_t more = n_writes - n, gap = more ? n - 2 : n; /* the last two are behind it */
-    text[0] = '\0';
+    const char *text = "";
+    if (n_writes == 0)
+        return NULL;
     for (uint32_t i = 0, same; i < n; i += same) {
         if (i == gap)
-            ns_words_add(text, "%u more write%s, ", more, ns_plural(more));
+            text = ns_words("%s%s, ", text, ns_count(more, "more write"));
         for (same = 1; i + same < n && i + same != gap && sizes[i + same] == sizes[i];)
             same++;
-        ns_words_add(text, "write %u", sizes[i]);
-        if (same > 1)
-            ns_words_add(text, " (%u times)", same);
-        ns_words_add(text, ", ");
+        text = ns_words("%swrite %u%s, ", text, sizes[i],
+                        same > 1 ? ns_words(" (%u times)", same) : "");
     }
-    if (n_writes > 0)
-        ns_words_add(text, "wait");
+    return ns_words("%swait", text);
 }
 
 /* What was written before waits that stalled, and how often. */
@@ -152,17 +151,19 @@ static void count_pattern(struct replay *replay, const struct ns_record_event *e
         replay->commonest = one;
 }
 
-/* The commonest pattern of the stalls, with its share; without a stall the row keeps what was
- * written before the last wait. */
-static void choose_pattern(struct replay *replay)
+/* The commonest pattern of the stalls, with its share; without a stall, what was written before the
+ * last wait. */
+static const char *pattern_of(const struct replay *replay, const struct ns_record_slot *slot)
 {
     const struct pattern *most = replay->commonest;
+    uint32_t sizes[NS_RECORD_SIZES];
+    memcpy(sizes, (const void *)slot->sizes, sizeof sizes);
     if (!most)
-        return;
-    describe(replay->connection.pattern, most->event->n_writes, most->event->sizes);
-    if (most->n < replay->stalled)
-        ns_words_add(replay->connection.pattern, " (%u of %u held requests)", most->n,
-                     replay->stalled);
+        return describe(slot->n_writes, sizes);
+    const char *text = describe(most->event->n_writes, most->event->sizes);
+    return most->n == replay->stalled
+               ? text
+               : ns_words("%s (%u of %u held requests)", text, most->n, replay->stalled);
 }
 
 /* The samples of one connection, in order. */
@@ -273,8 +274,6 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
     const struct ns_record_slot *slot = &record->slots[number];
     struct replay replay = {.diagnosis = diagnosis};
     struct ns_row *connection = &replay.connection;
-    uint32_t sizes[NS_RECORD_SIZES];
-    memcpy(sizes, (const void *)slot->sizes, sizeof sizes);
     *connection = (struct ns_row){
         .process = process,
         .source = NS_SOURCE_INSIDE,
@@ -284,9 +283,8 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
         .connections = slot->lives,
     };
     replay.row = ns_diagnosis_row(diagnosis, connection)->id;
-    describe(connection->pattern, slot->n_writes, sizes);
     judge_slot(&replay, record, number, at, &connection->verdict);
-    choose_pattern(&replay);
+    connection->pattern = pattern_of(&replay, slot);
     ns_diagnosis_add(diagnosis, connection);
 }
 

@@ -10,16 +10,12 @@
 #include <stdbool.h>
 
 /* --- sentences.c: the sentences that the text and the JSON share; the page shows those of the
- * JSON. Call them after ns_diagnosis_finish. A function's result is valid until its next call. */
-
-/* Append to a text, which is cut to its size. */
-__attribute__((format(printf, 2, 3))) void ns_words_add(char text[NS_WORDS_MOST],
-                                                        const char *format, ...);
+ * JSON. Call them after ns_diagnosis_finish. The results are those of ns_words (cli/output.h). */
 
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
 const char *ns_words_address(const struct ns_address *address);
 
-/* "python3[17]", until the next call. */
+/* "python3[17]" */
 const char *ns_words_process(const struct ns_row_process *process);
 
 /* The verdict on everything that was watched. */
@@ -45,13 +41,12 @@ const char *ns_diagnosis_mixed(const struct ns_row *row);
 /* "the peer took long to answer, 3 times, 20.1 ms each" */
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 
-/* Append "; ", before, and the longest delay of n rows, unless it took less than 1 ms. */
-void ns_words_add_delay(char text[NS_WORDS_MOST], const struct ns_row *rows, size_t n,
-                        const char *before);
+/* "; ", before and the longest delay of n rows, or "" if that took less than 1 ms. */
+const char *ns_words_longest_delay(const struct ns_row *rows, size_t n, const char *before);
 
-/* Of a row that is held by the peer: append "; this end may have held bytes, too: 3 times, 40.1 ms
- * each" if so. */
-void ns_words_add_own_holds(char text[NS_WORDS_MOST], const struct ns_row *row);
+/* Of a row that is held by the peer: "; this end may have held bytes, too: 3 times, 40.1 ms each",
+ * or "". */
+const char *ns_words_own_holds(const struct ns_row *row);
 
 /* "peer", for machines. */
 const char *ns_delay_name(enum ns_delay delay);
@@ -63,11 +58,11 @@ struct ns_report {
     const char *command;     /* this command, as it was typed */
     char *const *program;    /* the program that was started, or NULL */
     pid_t pid;               /* the process that was watched; 0: not only one */
-    char *subject;           /* a command line, "process 17", or "every process"; allocated */
-    char *policy;            /* on one line; NULL: none is needed */
+    const char *subject;     /* a command line, "process 17", or "every process" */
+    char *policy;            /* on one line, allocated; NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
-    char *next;              /* what to do next, allocated; NULL: nothing */
-    char *now;               /* the same without a restart */
+    const char *next;        /* what to do next; NULL: nothing */
+    const char *now;         /* the same without a restart */
 };
 
 /* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
@@ -86,11 +81,12 @@ char *ns_report_page(const char *json);
  * line or formatted for a file; NULL if there is nothing to cure. */
 char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
 
-/* A cure: what it does, what it gains, and whether it is possible; valid until the next call. */
+/* A cure: what it does, what it gains, and whether it is possible. */
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
 
-/* The command that applies a cure of a row, allocated; NULL: none is known. */
-char *ns_report_command(const struct ns_report *report, const struct ns_row *row, unsigned number);
+/* The command that applies a cure of a row; NULL: none is known. */
+const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
+                              unsigned number);
 
 /* Set subject, next, which is a command if there is one, and now. */
 void ns_report_advise(struct ns_report *report);

@@ -6,8 +6,6 @@
 #include "process/scope.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +83,7 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
         row->worst_ns = lost(&connection->verdict);
         row->local = connection->local;
         row->remote = connection->remote;
-        memcpy(row->pattern, connection->pattern, sizeof row->pattern);
+        row->pattern = connection->pattern;
     }
     row->connections += connection->connections ? connection->connections : 1;
 }
@@ -114,15 +112,10 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
     }
 }
 
-void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *format, ...)
+void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text)
 {
-    va_list arguments;
-    if (diagnosis->n_notes == sizeof diagnosis->notes / sizeof diagnosis->notes[0])
-        return;
-    va_start(arguments, format);
-    if (vasprintf(&diagnosis->notes[diagnosis->n_notes], format, arguments) >= 0)
-        diagnosis->n_notes++;
-    va_end(arguments);
+    if (diagnosis->n_notes < sizeof diagnosis->notes / sizeof diagnosis->notes[0])
+        diagnosis->notes[diagnosis->n_notes++] = text;
 }
 
 /* Are these the two ends of a connection? */
@@ -403,8 +396,6 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         free(diagnosis->processes[i]);
-    for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        free(diagnosis->notes[i]);
     free(diagnosis->processes);
     free(diagnosis->rows);
     free(diagnosis->holds);

@@ -13,8 +13,6 @@
 #include <limits.h>
 #include <sys/types.h>
 
-enum { NS_WORDS_MOST = 1024 }; /* the size of a text, see report.h */
-
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
 struct ns_row_process {
@@ -54,7 +52,7 @@ struct ns_row {
     struct ns_address local, remote; /* of the connection that lost most */
     unsigned connections;            /* in one that is to be added, 0 counts as 1 */
     struct ns_verdict verdict;
-    char pattern[NS_WORDS_MOST]; /* "write 281, write 480, wait"; "": unknown */
+    const char *pattern; /* "write 281, write 480, wait"; NULL: unknown */
     /* Set when it is made: */
     unsigned id;
     struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
@@ -96,7 +94,7 @@ struct ns_diagnosis {
     struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
-    char *notes[8];        /* other facts, a sentence each; allocated */
+    const char *notes[8];  /* other facts, a sentence each */
     unsigned n_notes;
     bool interrupted; /* a signal has ended the watching */
     /* Set by ns_diagnosis_finish: */
@@ -131,9 +129,9 @@ void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
                        bool (*drop)(const struct ns_diagnosis *diagnosis,
                                     const struct ns_row *row));
 
-/* Add a note. Further ones than fit are left out. */
-__attribute__((format(printf, 2, 3))) void ns_diagnosis_note(struct ns_diagnosis *diagnosis,
-                                                             const char *format, ...);
+/* Add a text that stays. Further ones than fit are left out. */
+void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text);
+#define NS_NOTE(diagnosis, ...) ns_diagnosis_note(diagnosis, ns_words(__VA_ARGS__))
 
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_row_grade(const struct ns_row *row);

@@ -5,7 +5,6 @@
 
 #include "cli/output.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -62,9 +61,7 @@ static const char *where(const struct ns_row *row)
     static const char *const roles[] = {[NS_ROLE_UNKNOWN] = "connected to",
                                         [NS_ROLE_CLIENT] = "client of",
                                         [NS_ROLE_SERVER] = "server on"};
-    static char text[128];
-    snprintf(text, sizeof text, "%s %s", roles[row->role], ns_words_address(&row->service));
-    return text;
+    return ns_words("%s %s", roles[row->role], ns_words_address(&row->service));
 }
 
 static void print_full(const struct ns_row *row, int width)
@@ -74,7 +71,7 @@ static void print_full(const struct ns_row *row, int width)
     fprintf(stderr, "\n%s, %s: %s%s%s\n", ns_words_process(row->process), where(row), begin,
             ns_row_grade(row), *begin ? NS_PLAIN : "");
     print_wrapped("cost", ns_diagnosis_cost(row), width);
-    if (row->pattern[0])
+    if (row->pattern)
         print_wrapped("pattern", row->pattern, width);
     print_wrapped(verdict->grade == NS_GRADE_PROVEN ? "proof" : "reason", ns_diagnosis_proof(row),
                   width);
@@ -91,24 +88,21 @@ static void print_full(const struct ns_row *row, int width)
 static void print_short(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    char line[NS_WORDS_MOST];
-    snprintf(line, sizeof line, "%s, %s: %s", ns_words_process(row->process), where(row),
-             ns_row_grade(row));
-    if (row->is_held) {
-        ns_words_add(line, ", %s", ns_words_process(row->other->process));
-        ns_words_add_own_holds(line, row);
-    } else if (row->is_repeated) {
-        ns_words_add(line, "; the other end of a row above");
-    } else if (row->conclusion.stalls) {
-        ns_words_add(line, "; %.0f ms lost", row->conclusion.lost_ms);
-    } else if (verdict->grade == NS_GRADE_CANNOT_TELL) {
-        ns_words_add(line, "; %s", ns_diagnosis_doubt(row));
-    } else {
-        ns_words_add(line, "; %" PRIu64 " request%s", verdict->requests,
-                     ns_plural(verdict->requests));
-        ns_words_add_delay(line, row, 1, "");
-    }
-    print_words(line, 0, 2, width);
+    const char *more;
+    if (row->is_held)
+        more = ns_words(", %s%s", ns_words_process(row->other->process), ns_words_own_holds(row));
+    else if (row->is_repeated)
+        more = "; the other end of a row above";
+    else if (row->conclusion.stalls)
+        more = ns_words("; %.0f ms lost", row->conclusion.lost_ms);
+    else if (verdict->grade == NS_GRADE_CANNOT_TELL)
+        more = ns_words("; %s", ns_diagnosis_doubt(row));
+    else
+        more = ns_words("; %s%s", ns_count(verdict->requests, "request"),
+                        ns_words_longest_delay(row, 1, ""));
+    print_words(ns_words("%s, %s: %s%s", ns_words_process(row->process), where(row),
+                         ns_row_grade(row), more),
+                0, 2, width);
 }
 
 static bool is_full(const struct ns_row *row)
@@ -137,8 +131,8 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
     if (left)
         fprintf(stderr, "and %zu more rows; --json writes all of them\n", left);
     if (diagnosis->idle)
-        fprintf(stderr, "%s%" PRIu64 " connection%s had no traffic\n", brief ? "" : "\n",
-                diagnosis->idle, ns_plural(diagnosis->idle));
+        fprintf(stderr, "%s%s had no traffic\n", brief ? "" : "\n",
+                ns_count(diagnosis->idle, "connection"));
 }
 
 void ns_report_print(const struct ns_report *report, int width)

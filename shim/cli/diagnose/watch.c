@@ -101,7 +101,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
     int error = ns_proc_open(process->pid, &proc);
     process->is_stuck = error == -ETIMEDOUT;
     if (process->is_stuck)
-        ns_diagnosis_note(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, proc.name);
+        NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, proc.name);
     if (error)
         return;
     process->has_other_number = ns_proc_has_other_number(&proc);
@@ -238,6 +238,7 @@ static void watch(struct session *session)
 /* The program has ended but may have left processes in the background. */
 static void note_left(struct session *session)
 {
+    struct ns_diagnosis *diagnosis = session->diagnosis;
     unsigned n = 0;
     pid_t left = 0, pid;
     if (!session->child || !session->child->ended)
@@ -248,11 +249,11 @@ static void note_left(struct session *session)
             n++;
         }
     if (n)
-        ns_diagnosis_note(
-            session->diagnosis,
-            "the program has ended, but %u process%s that it started %s still running; "
-            "'nagleshim diagnose --pid %d' examines %s",
-            n, n == 1 ? "" : "es", n == 1 ? "is" : "are", left, n == 1 ? "it" : "one of them");
+        NS_NOTE(
+            diagnosis,
+            "the program has ended, but %s that it started %s still running; 'nagleshim diagnose "
+            "--pid %d' examines %s",
+            ns_count(n, "process"), n == 1 ? "is" : "are", left, n == 1 ? "it" : "one of them");
 }
 
 static void take_tally(struct session *session)
@@ -265,19 +266,18 @@ static void take_tally(struct session *session)
     diagnosis->forgotten = tally.forgotten;
     diagnosis->idle += tally.idle;
     if (tally.missed > tally.rounds / 20)
-        ns_diagnosis_note(diagnosis,
-                          "%" PRIu64 " of %" PRIu64 " samples from outside were late: holds may "
-                          "have been missed",
-                          tally.missed, tally.rounds);
+        NS_NOTE(diagnosis,
+                "%" PRIu64 " of %" PRIu64
+                " samples from outside were late: holds may have been missed",
+                tally.missed, tally.rounds);
     if (tally.forgotten)
-        ns_diagnosis_note(diagnosis,
-                          "at least %" PRIu64 " connection%s not sampled: too short, or too many",
-                          tally.forgotten, tally.forgotten == 1 ? " was" : "s were");
+        NS_NOTE(diagnosis, "at least %s %s not sampled: too short, or too many",
+                ns_count(tally.forgotten, "connection"), tally.forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
-        ns_diagnosis_note(diagnosis,
-                          "%" PRIu64 " process%s could not be examined: other users' or protected "
-                          "ones need root, and all need descriptors (ulimit -Hn)",
-                          diagnosis->denied, diagnosis->denied == 1 ? "" : "es");
+        NS_NOTE(diagnosis,
+                "%s could not be examined: other users' or protected ones need root, and all need "
+                "descriptors (ulimit -Hn)",
+                ns_count(diagnosis->denied, "process"));
 }
 
 int ns_watch_say_error(pid_t pid, int error)

@@ -12,11 +12,10 @@
 enum { NAME_LEAST = 12 }; /* the columns seldom move, and 40 characters have the first four */
 
 /* "; 3 connections " */
-static void print_count(FILE *out, uint64_t n, const char *noun, const char *plural,
-                        const char *text)
+static void print_count(FILE *out, uint64_t n, const char *noun, const char *text)
 {
     if (n > 0)
-        fprintf(out, "; %llu %s%s %s", (unsigned long long)n, noun, n == 1 ? "" : plural, text);
+        fprintf(out, "; %s %s", ns_count(n, noun), text);
 }
 
 static void print_summary(FILE *out, const struct ns_top *top)
@@ -29,40 +28,35 @@ static void print_summary(FILE *out, const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows; i++)
         stalling += top->rows[i]->lost_rate > 0 && !ns_top_waits(top->rows[i]);
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
-    fprintf(out, "nagleshim top - %s, %u connection%s, %u with traffic; %u row%s\n", clock,
-            tally->connections, ns_plural(tally->connections), tally->busy, stalling,
+    fprintf(out, "nagleshim top - %s, %s, %u with traffic; %u row%s\n", clock,
+            ns_count(tally->connections, "connection"), tally->busy, stalling,
             stalling == 1 ? " stalls" : "s stall");
     fprintf(out, "%.0f samples/s, %.1f%% of a CPU",
             (double)(tally->looks - before->looks) / top->seconds,
             (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
-    print_count(out, tally->idle, "idle connection", "s", "not shown");
+    print_count(out, tally->idle, "idle connection", "not shown");
     if (tally->busy > tally->sampled)
         fprintf(out, "; %u sampled at a time", tally->sampled);
-    print_count(out, tally->missed - before->missed, "round", "s", "of samples late");
-    print_count(out, tally->forgotten - before->forgotten, "connection", "s",
+    print_count(out, tally->missed - before->missed, "round", "of samples late");
+    print_count(out, tally->forgotten - before->forgotten, "connection",
                 "not sampled (too short or too many)");
-    print_count(out, tally->denied, "process", "es",
+    print_count(out, tally->denied, "process",
                 "not examined (not permitted, or too few descriptors)");
     fputs("\n\n", out);
 }
 
-/* The peer, as the last column shows it: valid until the next call. */
+/* The peer, as the last column shows it. */
 static const char *describe_peer(const struct ns_top_row *row)
 {
-    static char text[NS_WORDS_MOST];
-    bool is_server = row->role == NS_ROLE_SERVER;
-    text[0] = '\0';
+    bool is_server = row->role == NS_ROLE_SERVER, is_one = row->connections == 1;
+    const char *held = "", *where = ns_words_address(is_server ? &row->peer : &row->service);
     if (row->held_by)
-        ns_words_add(text, "held by %s[%d], ", row->held_by->process.name,
-                     row->held_by->process.pid);
+        held = ns_words("held by %s[%d], ", row->held_by->process.name, row->held_by->process.pid);
     if (is_server)
-        ns_words_add(text, "port %u", row->service.port);
-    if (!is_server || row->connections == 1)
-        ns_words_add(text, "%s%s", is_server ? ", " : "",
-                     ns_words_address(is_server ? &row->peer : &row->service));
+        where = ns_words("port %u%s%s", row->service.port, is_one ? ", " : "", is_one ? where : "");
     if (row->connections > 1 || (is_server && row->connections == 0))
-        ns_words_add(text, ", %u connections", row->connections);
-    return text;
+        where = ns_words("%s, %u connections", where, row->connections);
+    return ns_words("%s%s", held, where);
 }
 
 /* The number of characters in a UTF-8 text. */
@@ -78,6 +72,7 @@ static int places(const char *text)
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
+    ns_words_forget(); /* this command may run for long */
     for (size_t i = 0; i < top->n_rows; i++)
         if (places(top->rows[i]->process.name) > width)
             width = places(top->rows[i]->process.name);
