@@ -194,13 +194,12 @@ seen_once() {
 
 # seen CASE: a stall that was missed is tried again twice. Everything else fails at once.
 seen() {
-    local site=$T/site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt
+    local site port=$((20000 + BATS_TEST_NUMBER * 10)) status=0 counters attempt
     local -A row=()
     NS=$(realpath build)/nagleshim
     seen_row "$1"
     seen_needs
-    mkdir -p "$site"
-    head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
+    make_site
     (seen_control) 3>&- || return 1
     "$python" -S tests/helpers/seen.py "$T" control "${row[says]}" "${row[rounds]}" || return
     for attempt in 1 2 3; do

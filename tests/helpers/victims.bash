@@ -17,13 +17,18 @@ pair() {
     [[ -n ${row[client]-} ]]
 }
 
+# Makes a directory with a page of 400 bytes, and sets site to it.
+make_site() {
+    site=$T/site
+    mkdir -p "$site"
+    head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
+}
+
 # Checks that the programs of $row are installed; sets the variables that its commands use.
 need() {
     local word modules=()
     scripts=tests/systems/victims
-    site=$T/site
-    mkdir -p "$site"
-    head -c 400 /dev/zero | tr '\0' x >"$site/page.html"
+    make_site
     for word in ${row[needs]-}; do
         case $word in
         python:*) modules+=("${word#*:}") ;;
