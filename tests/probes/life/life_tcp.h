@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How connections begin and end: reset, opened with data, by MPTCP; a stream over one that begins
- * later; and options: kTLS, with which the kernel puts the bytes into records, and TCP_NODELAY by
- * syscall(). */
+/* Connections that are opened with data, by MPTCP, and with kTLS, with which the kernel puts the
+ * bytes into records. */
 #pragma once
 
 #include "life.h"
@@ -14,19 +13,6 @@
 #ifndef TCP_ULP
 #define TCP_ULP 31
 #endif
-
-/* Bytes that a program sent before its close arrive, even if unread data makes the close a reset:
- * without the library they have already left. */
-SCENARIO("close-unread")
-{
-    struct conn conn = open_conn();
-    answer(conn.peer, "never read");
-    compute_ms(2);
-    put(conn.fd, "answer");
-    close(conn.fd);
-    at_once(conn.peer, "answer");
-    ends(conn.peer, -ECONNRESET);
-}
 
 SCENARIO("fast-open")
 {
@@ -73,7 +59,7 @@ SCENARIO("mptcp")
     put(conn.fd, "words");
     close(conn.fd);
     at_once(conn.peer, "last words");
-    ends(conn.peer, 0);
+    ends(conn.peer);
     /* An option that MPTCP lacks may exist for the next connection. */
     conn = open_conn();
     char byte;
@@ -136,38 +122,4 @@ SCENARIO("kernel-tls")
     EXPECT(begin_tls(conn.peer) == 0 && begin_tls(conn.fd) == 0);
     EXPECT(raw(SYS_setsockopt, conn.fd, SOL_TLS, TLS_TX, (long)&keys, sizeof keys, 0) == 0);
     send_records(conn);
-}
-
-/* Each flush is a small write. */
-SCENARIO("fdopen-first")
-{
-    struct sockaddr_in address;
-    struct conn conn;
-    int listener = raw_listener(0, &address);
-    conn.fd = socket(AF_INET, SOCK_STREAM, 0);
-    FILE *stream = fdopen(conn.fd, "r+");
-    EXPECT(connect(conn.fd, (struct sockaddr *)&address, sizeof address) == 0);
-    conn.peer = raw_accept(listener);
-    for (int i = 0; i < 3; i++) {
-        EXPECT(fputs("one ", stream) >= 0 && fflush(stream) == 0);
-        EXPECT(fputs("two", stream) >= 0 && fflush(stream) == 0);
-        at_once(conn.peer, "one two");
-    }
-    EXPECT(has_nodelay(conn.fd) == is_shimmed());
-    never_asked(conn.fd);
-    fclose(stream);
-    RAW(close, conn.peer, 0, 0, 0);
-}
-
-/* TCP_NODELAY stays on during a stream of writes. */
-SCENARIO("own-option")
-{
-    struct conn conn = open_conversing();
-    int on = 1;
-    EXPECT(syscall(SYS_setsockopt, conn.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
-    for (int i = 0; i < 10; i++)
-        EXPECT(write(conn.fd, "x", 1) == 1);
-    EXPECT(has_nodelay(conn.fd));
-    EXPECT(told(conn.fd, IPPROTO_TCP, TCP_NODELAY) == 1);
-    close_conn(conn);
 }

@@ -41,14 +41,29 @@ SCENARIO("accepted-nonblock")
     near.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 }
 
-SCENARIO("connected-nonblock")
+SCENE("socket", near.fd = socket(AF_INET, SOCK_STREAM, 0))
+
+SCENARIO_NAMED(connects, "connect-it")
 {
     int unseen = raw_listener(0, &address);
-    near.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     EXPECT(connect(near.fd, (struct sockaddr *)&address, sizeof address) == 0 ||
            errno == EINPROGRESS);
     near.peer = raw_accept(unseen);
 }
+
+SCENE("connected-nonblock", near.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0); connects())
+
+/* Nobody listens at 127.0.0.2 and 127.0.0.3. The socket can be connected to another address. */
+static void is_refused(uint32_t host)
+{
+    struct sockaddr_in nobody = loopback(1);
+    nobody.sin_addr.s_addr = htonl(host);
+    EXPECT(connect(near.fd, (struct sockaddr *)&nobody, sizeof nobody) == -1 &&
+           errno == ECONNREFUSED);
+}
+
+SCENE("refused-by-2", is_refused(INADDR_LOOPBACK + 1))
+SCENE("refused-by-3", is_refused(INADDR_LOOPBACK + 2))
 
 SCENE("raw", near = raw_conn(-1))
 
@@ -82,13 +97,25 @@ SCENARIO("told")
 }
 
 SCENE("nodelay", ask(TCP_NODELAY, 1))
+SCENE("nodelay-by-number", EXPECT(syscall(SYS_setsockopt, near.fd, IPPROTO_TCP, TCP_NODELAY,
+                                          &(int){1}, sizeof(int)) == 0))
+SCENE("says-nodelay", EXPECT(told(near.fd, IPPROTO_TCP, TCP_NODELAY) == 1))
 SCENE("delay", ask(TCP_NODELAY, 0))
 
-/* A socket that is neither connected nor listening. */
-SCENARIO("idle")
+static int own_idle = 7200; /* the kernel's default, or what the program has asked for */
+
+SCENE("idle", own_idle = 500; ask(TCP_KEEPIDLE, own_idle))
+
+/* getsockopt reports no value of a rule. */
+SCENARIO("says-own")
 {
-    int fd = socket(AF_INET, SOCK_STREAM, 0), idle = 500;
-    EXPECT(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0);
+    int buffer = 0;
+    socklen_t len = sizeof buffer;
+    raw(SYS_getsockopt, near.fd, SOL_SOCKET, SO_SNDBUF, (long)&buffer, (long)&len, 0);
+    EXPECT(told(near.fd, SOL_SOCKET, SO_SNDBUF) == buffer);
+    EXPECT(told(near.fd, SOL_SOCKET, SO_KEEPALIVE) == 0);
+    EXPECT(told(near.fd, IPPROTO_TCP, TCP_KEEPIDLE) == own_idle);
+    never_asked(near.fd);
 }
 
 SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))
@@ -126,6 +153,19 @@ static int closes_in_helper(void *unused)
     (void)unused;
     close_range(3, ~0U, 0);
     return 0;
+}
+
+static void *closes_in_own_table(void *unused)
+{
+    EXPECT(syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
+    return unused;
+}
+
+SCENARIO("thread-closes")
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, closes_in_own_table, NULL);
+    pthread_join(thread, NULL);
 }
 
 /* A child that shares the memory. */
@@ -180,6 +220,7 @@ SCENARIO("spawn")
     child_ended(pid, 0);
 }
 
+SCENE("child-program", CHILD(fork(), execl("/bin/true", "true", (char *)NULL)))
 SCENE("exec", execl("/nonexistent", "nobody", (char *)NULL))
 
 SCENARIO("exec-by-number")
@@ -271,16 +312,22 @@ SCENE("fdopen", EXPECT(fdopen(near.fd, "r+") != NULL))
 
 SCENARIO_NAMED(is_passed, "pass")
 {
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     send_right(pair[0], near.fd);
 }
 
-SCENARIO("pass-fails")
+SCENE("pass-listener", open_pair(pair); send_right(pair[0], listener))
+SCENE("child-passes", CHILD(fork(), (is_passed(), true)))
+
+static void passing_fails(int fd)
 {
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    open_pair(pair);
     RAW(close, pair[1], 0, 0, 0);
-    EXPECT(try_to_send_right(pair[0], near.fd) == -1);
+    EXPECT(try_to_send_right(pair[0], fd) == -1);
 }
+
+SCENE("pass-fails", passing_fails(near.fd))
+SCENE("pass-listener-fails", passing_fails(listener))
 
 SCENARIO("pass-back")
 {

@@ -220,9 +220,14 @@ SCENARIO("futex")
     EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0) == -1);
 }
 
+static sigjmp_buf away;
+static bool jumps_away;
+
 static void on_alarm(int number)
 {
     (void)number;
+    if (jumps_away)
+        siglongjmp(away, 1);
 }
 
 static void set_alarm(void)
@@ -244,6 +249,17 @@ SCENARIO("epoll")
 
 /* A read that a signal ends. */
 SCENE("interrupted", set_alarm(); EXPECT(read(near.fd, &byte, 1) == -1 && errno == EINTR))
+
+/* A read that a handler leaves. */
+SCENARIO("left")
+{
+    jumps_away = true;
+    if (!sigsetjmp(away, 1)) {
+        set_alarm();
+        wrong("read %zd", read(near.fd, &byte, 1));
+    }
+    jumps_away = false;
+}
 
 /* More connections than a thread's list of pending work can hold. */
 SCENARIO("crowd")
