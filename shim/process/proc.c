@@ -44,8 +44,6 @@ int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
     return any ? 0 : -ENOENT;
 }
 
-void (*ns_leave)(void); /* see scope.h */
-
 static void take_status_line(struct ns_proc *proc, const char *line)
 {
     unsigned real, effective;

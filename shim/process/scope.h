@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Variables that give back what they hold at the end of their block, on every path out of it. They
- * must be initialised; -1 and NULL hold nothing. errno is unchanged. For the command: the library
- * allocates and opens nothing between a program's call and the kernel. */
+ * must be initialised, with -1 or NULL if they hold nothing. errno is unchanged. For the command:
+ * the library allocates and opens nothing between a program's call and the kernel. */
 #ifndef NS_SCOPE_H
 #define NS_SCOPE_H
 
@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define NS_SCOPE(name, type, held, release)                                                        \
@@ -34,22 +33,17 @@ NS_SCOPE(ns_scope_closedir, DIR *, *variable, closedir)
 #define NS_AUTO_CLOSEDIR __attribute__((cleanup(ns_scope_closedir)))
 #define NS_AUTO_GLOB __attribute__((cleanup(globfree))) /* for glob_t, initialised with zeros */
 
-/* --- The command's memory. Without any left, the command ends, so that no caller has to undo half
- * of something. Only `host`, which changes a system, must not. Not async-signal-safe. */
-
-/* Removes what must not stay behind then; NULL: nothing. */
-extern void (*ns_leave)(void);
+/* --- The command's memory. Without any left, the command ends with status 2, so that no caller has
+ * to undo half of something. Only `host`, which changes a system, must not. atexit(3) removes what
+ * must not stay behind. */
 
 /* What an allocation returned. */
 static inline void *ns_allocated(void *memory)
 {
-    if (!memory) {
-        if (ns_leave)
-            ns_leave();
-        fputs("nagleshim: there is no memory left\n", stderr);
-        exit(2);
-    }
-    return memory;
+    if (memory)
+        return memory;
+    fputs("nagleshim: there is no memory left\n", stderr);
+    exit(2);
 }
 
 /* Room for n elements, filled with zeros. */
@@ -58,27 +52,11 @@ static inline void *ns_allocate(size_t n, size_t size)
     return ns_allocated(calloc(n, size));
 }
 
-/* The same for cJSON. */
-static inline void *ns_allocate_bytes(size_t size)
-{
-    return ns_allocate(1, size);
-}
-
-/* at: the address of a list without a field for its room. */
-static inline void ns_grow(void *at, size_t n, size_t size)
-{
-    void *list, *larger;
-    if (n & (n - 1))
-        return;
-    memcpy(&list, at, sizeof list); /* it may point to any type */
-    larger = ns_allocate(n ? 2 * n : 1, size);
-    if (n)
-        memcpy(larger, list, n * size);
-    free(list);
-    memcpy(at, &larger, sizeof larger);
-}
-
-/* Make room for one more than n elements. The room doubles when n is a power of two. */
-#define NS_GROW(list, n) ns_grow(&(list), n, sizeof *(list))
+/* Makes room for one more than n elements. The room doubles when n is a power of two. */
+#define NS_GROW(list, n)                                                                           \
+    do {                                                                                           \
+        if (((n) & ((n)-1)) == 0)                                                                  \
+            list = ns_allocated(realloc(list, ((n) ? 2 * (n) : 1) * sizeof *(list)));              \
+    } while (0)
 
 #endif

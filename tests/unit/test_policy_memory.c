@@ -3,7 +3,6 @@
  * malloc on top of glibc's own entry points. promises/faults.bats makes its mappings fail. */
 #include "base/arena.h"
 #include "policy/policy.h"
-#include "policy/text.h"
 #include "unit.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
@@ -12,7 +11,7 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 
-static long heap_calls, command_calls;
+static long heap_calls;
 
 void *malloc(size_t size)
 {
@@ -30,12 +29,6 @@ void *realloc(void *old, size_t size)
 {
     heap_calls++;
     return __libc_realloc(old, size);
-}
-
-static void *take_for_command(size_t size)
-{
-    command_calls++;
-    return __libc_malloc(size);
 }
 
 static const char text[] =
@@ -71,20 +64,6 @@ CHECK(test_heap)
     long calls = heap_calls - before;
     OK(before > 0 && result == 0 && calls == 0, "a policy uses nothing of the program's heap");
     ns_policy_free(policy);
-}
-
-CHECK(test_trees)
-{
-    struct ns_policy_error error;
-    struct ns_policy *policy;
-    ns_text_hooks = &(cJSON_Hooks){take_for_command, free};
-    int result = ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy, &error, NULL);
-    OK(result == 0 && command_calls == 0, "a policy uses nothing of the command's memory");
-    cJSON_Delete(cJSON_CreateObject());
-    OK(command_calls == 1, "a tree that the command makes after that uses its memory");
-    ns_policy_free(policy);
-    ns_text_hooks = NULL;
-    cJSON_InitHooks(NULL);
 }
 
 #else

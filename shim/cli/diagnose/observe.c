@@ -44,7 +44,7 @@ static bool make_directory(struct ns_observation *observation)
             open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (observation->fd >= 0) {
             begun = observation;
-            ns_leave = leave;
+            atexit(leave); /* without memory */
             return true;
         }
         rmdir(observation->directory);
@@ -195,5 +195,4 @@ void ns_observe_end(struct ns_observation *observation)
     rmdir(observation->directory);
     free(observation->environment[0]);
     *observation = (struct ns_observation){0};
-    ns_leave = NULL;
 }

@@ -71,9 +71,9 @@ static bool print(const char *library, const char *preload_file)
             preload_file);
     else
         cJSON_DeleteItemFromArray(devices, 2);
-    NS_AUTO_FREE char *text = cJSON_Print(all);
+    NS_AUTO_FREE char *text = ns_allocated(cJSON_Print(all));
     cJSON_Delete(all);
-    return text && puts(text) >= 0;
+    return puts(text) >= 0;
 }
 
 int ns_cdi_main(int argc, char **argv)

@@ -19,7 +19,7 @@
 enum { OTHER_LINES = 6 /* besides the rows */ };
 
 static struct termios before;
-static bool has_keys, has_help, is_paused;
+static bool is_taken, has_keys, has_help, is_paused;
 
 static const char help[] =
     "\nLOST/S   milliseconds per second that the program loses to Nagle's algorithm;\n"
@@ -34,7 +34,8 @@ void ns_screen_begin(void)
     /* One write for each table, so that it does not flicker. */
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     fputs(BEGIN, stdout);
-    ns_leave = ns_screen_end;
+    is_taken = true;
+    atexit(ns_screen_end); /* without memory */
     has_keys = tcgetpgrp(STDIN_FILENO) == getpgrp() && tcgetattr(STDIN_FILENO, &before) == 0;
     if (!has_keys)
         return;
@@ -47,11 +48,13 @@ void ns_screen_begin(void)
 
 void ns_screen_end(void)
 {
+    if (!is_taken)
+        return;
+    is_taken = false;
     if (has_keys)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);
     fputs(END, stdout);
     fflush(stdout);
-    ns_leave = NULL;
 }
 
 enum ns_key ns_screen_key(void)

@@ -8,11 +8,11 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
-#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,12 +83,13 @@ static int print(const struct ns_top *top, const struct options *options, bool s
     return NS_EXIT_YES;
 }
 
-static const char *metrics;
+static const char *unfinished; /* the file of --openmetrics */
 
-/* Old numbers would look as if nothing stalled. */
+/* At the end. Old numbers would look as if nothing stalled. */
 static void remove_metrics(void)
 {
-    unlink(metrics);
+    if (unfinished)
+        unlink(unfinished);
 }
 
 static int show(struct ns_top *top, const struct options *options)
@@ -99,8 +100,8 @@ static int show(struct ns_top *top, const struct options *options)
     int status = is_file ? ns_metrics_write(NULL, options->metrics) : NS_EXIT_YES, error = 0;
     if (status != NS_EXIT_YES)
         return status;
-    metrics = options->metrics;
-    ns_leave = is_file ? remove_metrics : NULL;
+    unfinished = is_file ? options->metrics : NULL;
+    atexit(remove_metrics);
     if (screen)
         ns_screen_begin();
     do {
@@ -116,8 +117,8 @@ static int show(struct ns_top *top, const struct options *options)
     } while (!options->once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
         ns_screen_end();
-    if (is_file && (!options->once || error))
-        remove_metrics();
+    if (options->once && !error)
+        unfinished = NULL;
     return error ? ns_watch_say_error(options->pid, error) : status;
 }
 
