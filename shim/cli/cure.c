@@ -43,17 +43,16 @@ static const struct {
 struct options {
     struct ns_cure cure;
     const char *policy, *group;
-    char reason[256]; /* why the kernel does not cure new connections; "": it does */
+    bool cures_new; /* the kernel cures new connections */
 };
 
-/* Does bpf_setsockopt know TCP_NODELAY, as since Linux 6.1? */
-static bool kernel_sets_nodelay(void)
+static bool is_kernel_since(int major, int minor)
 {
     struct utsname system;
-    int major = 0, minor = 0;
+    int here[2] = {0};
     uname(&system);
-    sscanf(system.release, "%d.%d", &major, &minor);
-    return major > 6 || (major == 6 && minor >= 1);
+    sscanf(system.release, "%d.%d", &here[0], &here[1]);
+    return here[0] > major || (here[0] == major && here[1] >= minor);
 }
 
 static bool read_options(int argc, char **argv, struct options *options)
@@ -161,7 +160,7 @@ static void print_groups(const struct options *options)
     const struct ns_cure *cure = &options->cure;
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
     ns_output_expect("groups");
-    for (size_t i = 0; i < cure->groups.n && !*options->reason; i++) {
+    for (size_t i = 0; i < cure->groups.n && options->cures_new; i++) {
         const char *path = cure->groups.at[i].path;
         if (!*path)
             continue;
@@ -174,14 +173,14 @@ static void print_groups(const struct options *options)
                            ? ", until --undo or the next boot"
                            : ", until --undo or the end of the group");
     }
-    if (cure->groups.n && !*options->reason && !cure->sets_nodelay && !cure->undo && !cure->follow)
+    if (options->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
 }
 
 static void print_advice(const struct options *options, unsigned listeners)
 {
     const struct ns_cure *cure = &options->cure;
-    if (!cure->follow && *options->reason)
+    if (!cure->follow && !options->cures_new)
         ns_output_line("%sFor connections that are opened later, add --follow.",
                        listeners
                            ? "Connections accepted by these listeners inherit the options, and "
@@ -195,7 +194,6 @@ static void print_advice(const struct options *options, unsigned listeners)
 static int report(const struct options *options)
 {
     const struct ns_cure *cure = &options->cure;
-    const bool by_kernel = cure->groups.n > 0 && !*options->reason;
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
     char port[24] = "";
     if (cure->port)
@@ -214,18 +212,19 @@ static int report(const struct options *options)
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
-    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !by_kernel)
+    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !options->cures_new)
         ns_say("no socket was restored");
-    else if (all == 0 && !by_kernel)
+    else if (all == 0 && !options->cures_new)
         ns_say("no TCP socket%s was found%s", port,
                ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
-    if ((total[NS_CURE_CHANGED] > 0 || by_kernel) && !cure->undo)
+    if ((total[NS_CURE_CHANGED] > 0 || options->cures_new) && !cure->undo)
         print_advice(options, listeners);
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
                        ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
-    return denied && total[NS_CURE_CHANGED] == 0 && !by_kernel ? NS_EXIT_DENIED : NS_EXIT_YES;
+    return denied && total[NS_CURE_CHANGED] == 0 && !options->cures_new ? NS_EXIT_DENIED
+                                                                        : NS_EXIT_YES;
 }
 
 /* CPU time limits how often something is done, at intervals in ns. */
@@ -280,77 +279,65 @@ static int follow(struct ns_cure *cure, bool lists_new)
     return error;
 }
 
-/* Why the kernel did not accept the programs. */
-static void explain(struct options *options, int error)
+/* Why the kernel does not cure new connections. */
+static const char *reason_of(int error, const struct ns_policy *policy)
 {
-    if (error == -E2BIG)
-        snprintf(options->reason, sizeof options->reason,
-                 "the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
+    static char text[128];
+    const struct ns_rule *unfit = error == -ENOTSUP ? ns_code_unfit(policy) : NULL;
+    if (unfit)
+        snprintf(text, sizeof text,
+                 "rule %u asks for a process, which the kernel does not know; name its group "
+                 "instead",
+                 unfit->index + 1);
+    else if (error == -E2BIG)
+        snprintf(text, sizeof text, "the policy has more than %d rules and addresses",
+                 NS_CODE_ENTRIES_MOST);
     else
-        snprintf(options->reason, sizeof options->reason, "%s",
-                 error == -ENODEV   ? "no cgroup2 file system is mounted"
-                 : error == -EXDEV  ? "the root of the control groups is not visible here"
-                 : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
-                 : error == -EACCES ? "no permission to write " NS_GROUP_PINS
-                 : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
-                 : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
-                                    : strerror(-error));
+        return error == -ENODEV   ? "no cgroup2 file system is mounted"
+               : error == -EXDEV  ? "the root of the control groups is not visible here"
+               : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
+               : error == -EACCES ? "no permission to write " NS_GROUP_PINS
+               : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
+               : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
+                                  : strerror(-error);
+    return text;
 }
 
-/* 0 or -errno. */
-static int cure_groups(struct ns_cure *cure)
+static int find_groups(struct options *options)
 {
-    const bool keep = !cure->follow && !cure->dry_run;
-    int error = cure->follow ? 0 : ns_groups_lock(keep);
-    if (error && (keep || error == -ENXIO))
-        return error;
-    error = ns_groups_cure(&cure->groups, cure->policy, keep, cure->dry_run);
-    if (keep)
-        ns_groups_tidy();
-    return error;
+    struct ns_cure *cure = &options->cure;
+    if (options->group || cure->unit)
+        return ns_groups_find(&cure->groups, cure->unit ? cure->unit : options->group, cure->unit);
+    if (!cure->all)
+        return 0;
+    return cure->undo ? ns_groups_find_kept(&cure->groups) : ns_groups_find_root(&cure->groups);
 }
 
-/* Finds the groups, and lets the kernel cure their new connections. Otherwise it says why not, and
- * returns false only if there is no such group. */
+/* Finds the groups, and lets the kernel cure their new connections, or says why it does not.
+ * Returns false, after a message, if there is no such group. */
 static bool begin_groups(struct options *options)
 {
     struct ns_cure *cure = &options->cure;
-    struct ns_groups kept = {0};
-    const struct ns_rule *unfit = cure->undo ? NULL : ns_code_unfit(cure->policy);
-    int error = cure->unit                 ? ns_groups_find(&cure->groups, cure->unit, false)
-                : options->group           ? ns_groups_find(&cure->groups, options->group, true)
-                : cure->all && !cure->undo ? ns_groups_find_root(&cure->groups)
-                : cure->undo && !cure->pid && !cure->port ? ns_groups_find_kept(&cure->groups)
-                                                          : 0;
-    ns_groups_find_kept(&kept);
-    cure->by_kernel = kept.n > 0;
-    ns_groups_release(&kept);
-    if (options->group && error) {
-        explain(options, error);
-        ns_say("there is no control group '%s'%s%s", options->group, error == -ENODEV ? ": " : "",
-               error == -ENODEV ? options->reason : "");
-        return false;
-    }
-    if (error)
-        explain(options, error);
-    else if (cure->undo && !cure->dry_run && ns_groups_lock(false) == 0)
-        ns_groups_remove(&cure->groups, false);
-    else if (unfit && cure->groups.n)
-        snprintf(
-            options->reason, sizeof options->reason,
-            "rule %u asks for a process, which the kernel does not know; name its group instead",
-            unfit->index + 1);
-    else if (cure->groups.n && !cure->undo) {
-        error = cure_groups(cure);
-        if (error)
-            explain(options, error);
+    int error = find_groups(options);
+    if (error && options->group)
+        return NS_REFUSE("there is no control group '%s'%s%s", options->group,
+                         error == -ENODEV ? ": " : "",
+                         error == -ENODEV ? reason_of(error, cure->policy) : "");
+    cure->by_kernel = access(NS_GROUP_PINS, R_OK) == 0;
+    options->cures_new = !error && cure->groups.n > 0;
+    if (options->cures_new && cure->undo) {
+        if (!cure->dry_run && ns_groups_lock() == 0)
+            ns_groups_remove(&cure->groups, false);
+    } else if (options->cures_new) {
+        error = cure->follow ? 0 : ns_groups_lock();
+        if (!error)
+            error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow && !cure->dry_run,
+                                   cure->dry_run);
+        options->cures_new = !error;
         cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
     }
-    if (*options->reason && error != -ENOENT && (cure->unit || options->group || cure->all))
-        ns_say("the kernel does not cure new connections: %s", options->reason);
-    else if (!cure->groups.n)
-        snprintf(options->reason, sizeof options->reason, "it was not asked to");
-    cure->sets_nodelay = kernel_sets_nodelay();
+    if (error && error != -ENOENT)
+        ns_say("the kernel does not cure new connections: %s", reason_of(error, cure->policy));
     return true;
 }
 
@@ -361,7 +348,7 @@ static int cure_sockets(struct options *options)
         return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)
-        error = follow(cure, *options->reason || !cure->sets_nodelay);
+        error = follow(cure, !options->cures_new || !cure->sets_nodelay);
     else if (!error)
         error = ns_cure_scan(cure);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
@@ -373,12 +360,12 @@ static int cure_sockets(struct options *options)
 
 int ns_cure_main(int argc, char **argv)
 {
-    struct options options = {.cure = {.least_delack = ns_socket_least_delack()}};
+    struct options options = {
+        .cure = {.least_delack = ns_socket_least_delack(), .sets_nodelay = is_kernel_since(6, 1)}};
     if (!read_options(argc, argv, &options))
         return NS_EXIT_ERROR;
-    if (ns_cure_borrow(getpid(), -1, 0) == -ENOSYS)
-        return NS_FAIL("this kernel has no pidfd_getfd (Linux 5.6): sockets of other processes "
-                       "cannot be changed");
+    if (!is_kernel_since(5, 10)) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
+        return NS_FAIL("Linux 5.10 or newer is needed");
     if (!read_policy(&options))
         return NS_EXIT_ERROR;
     int status = cure_sockets(&options);

@@ -198,6 +198,8 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
     size_t out = 0, ack = 0, entries = policy->n_rules;
     for (size_t i = 0; i < policy->n_rules; i++)
         entries += policy->rules[i].n_local + policy->rules[i].n_remote;
+    if (ns_code_unfit(policy))
+        return -ENOTSUP;
     if (entries > NS_CODE_ENTRIES_MOST)
         return -E2BIG;
     code->n = 0;

@@ -57,7 +57,8 @@ unsigned ns_code_options_of(const struct ns_rule *rule);
 const struct ns_rule *ns_code_unfit(const struct ns_policy *policy);
 
 /* The first program, of type BPF_PROG_TYPE_SOCK_OPS. delack: the least limit, in microseconds. 0;
- * -E2BIG: the policy has more than NS_CODE_ENTRIES_MOST rules and addresses. */
+ * -ENOTSUP: ns_code_unfit finds a rule; -E2BIG: the policy has more than NS_CODE_ENTRIES_MOST rules
+ * and addresses. */
 int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, int delack);
 
 /* The second program, for BPF_CGROUP_SETSOCKOPT; since Linux 5.15. */

@@ -25,7 +25,7 @@ int ns_cure_open_process(pid_t pid);
 
 /* Duplicates descriptor fd of a process into this one, for some microseconds: as long as it is open
  * here, a close by the process does not end the connection. -ENOENT: it is another socket by now;
- * -EPERM: not permitted; -ESRCH, -EBADF: it is gone; -ENOSYS: the kernel has no pidfd_getfd. */
+ * -EPERM: not permitted; -ESRCH, -EBADF: it is gone. */
 int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie);
 
 struct ns_cure_values ns_cure_get(int fd);

@@ -59,10 +59,10 @@ static int add_directory(struct ns_groups *groups, const char *path)
     return 0;
 }
 
-/* Where the cgroup2 file system is mounted, with its root if that is visible; "": nowhere. */
-static const char *root_path(void)
+/* Where the cgroup2 file system is mounted, with its root if that is visible. 0; -EXDEV: the root
+ * is not visible in this cgroup namespace; -ENODEV: it is mounted nowhere, and path is "". */
+static int find_root(char path[PATH_MAX])
 {
-    static char path[PATH_MAX];
     FILE *stream = setmntent("/proc/self/mounts", "re");
     const struct mntent *mount;
     struct stat st = {0};
@@ -70,10 +70,10 @@ static const char *root_path(void)
     while (stream && st.st_ino != NS_GROUP_ROOT && (mount = getmntent(stream)))
         if (strcmp(mount->mnt_type, "cgroup2") == 0 && stat(mount->mnt_dir, &st) == 0 &&
             (!*path || st.st_ino == NS_GROUP_ROOT))
-            snprintf(path, sizeof path, "%s", mount->mnt_dir);
+            snprintf(path, PATH_MAX, "%s", mount->mnt_dir);
     if (stream)
         endmntent(stream);
-    return path;
+    return st.st_ino == NS_GROUP_ROOT ? 0 : *path ? -EXDEV : -ENODEV;
 }
 
 /* Calls visit for a directory and those below it; not for those below one where it returns true. */
@@ -88,56 +88,56 @@ static void walk(const char *path, bool (*visit)(void *context, const char *path
             walk(below, visit, context);
 }
 
+bool ns_group_is_of_unit(const char *name, const char *unit)
+{
+    const size_t length = strlen(unit);
+    return strncmp(name, unit, length) == 0 &&
+           (name[length] == '\0' || strcmp(name + length, ".service") == 0);
+}
+
+/* systemd and Kubernetes write the dashes of an id as underscores in the names of slices. */
+static bool has_word(const char *name, const char *word)
+{
+    char other[NAME_MAX + 1];
+    snprintf(other, sizeof other, "%s", word);
+    for (char *at = other; *at; at++)
+        *at = *at == '-' ? '_' : *at;
+    return strstr(name, word) || strstr(name, other);
+}
+
 struct search {
     struct ns_groups *groups;
     const char *root, *word;
-    bool anywhere;
+    bool (*matches)(const char *name, const char *word);
     int error;
 };
-
-/* systemd and Kubernetes write the dashes of an id as underscores in the names of slices. */
-static bool has_word(const char *name, const struct search *search)
-{
-    char other[NAME_MAX + 1];
-    size_t length = strlen(search->word);
-    if (!search->anywhere)
-        return strncmp(name, search->word, length) == 0 &&
-               (name[length] == '\0' || strcmp(name + length, ".service") == 0);
-    snprintf(other, sizeof other, "%s", search->word);
-    for (char *at = other; *at; at++)
-        *at = *at == '-' ? '_' : *at;
-    return strstr(name, search->word) || strstr(name, other);
-}
 
 static bool take_with_word(void *context, const char *path)
 {
     struct search *search = context;
-    if (strcmp(path, search->root) == 0 || !has_word(ns_path_base(path), search))
+    if (strcmp(path, search->root) == 0 || !search->matches(ns_path_base(path), search->word))
         return false;
     search->error = add_directory(search->groups, path);
     return true;
 }
 
-int ns_groups_find(struct ns_groups *groups, const char *word, bool anywhere)
+int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
 {
-    const char *root = root_path();
-    struct search search = {groups, root, word, anywhere, *word ? -ENOENT : -EINVAL};
-    if (*root == '\0')
+    char root[PATH_MAX];
+    struct search search = {groups, root, word, is_unit ? ns_group_is_of_unit : has_word, -ENOENT};
+    if (find_root(root) == -ENODEV)
         return -ENODEV;
-    if (anywhere && strchr(word, '/'))
+    if (!is_unit && strchr(word, '/'))
         return add_directory(groups, word);
-    if (*word)
-        walk(root, take_with_word, &search);
+    walk(root, take_with_word, &search);
     return search.error;
 }
 
 int ns_groups_find_root(struct ns_groups *groups)
 {
-    const char *root = root_path();
-    struct stat st;
-    if (*root && (stat(root, &st) != 0 || st.st_ino != NS_GROUP_ROOT))
-        return -EXDEV;
-    return *root ? add_directory(groups, root) : -ENODEV;
+    char root[PATH_MAX];
+    int error = find_root(root);
+    return error ? error : add_directory(groups, root);
 }
 
 static bool take_path(void *context, const char *path)
@@ -153,6 +153,7 @@ static bool take_path(void *context, const char *path)
 int ns_groups_find_kept(struct ns_groups *groups)
 {
     NS_AUTO_CLOSEDIR DIR *dir = opendir(NS_GROUP_PINS);
+    char root[PATH_MAX];
     const struct dirent *entry;
     int error = dir || errno == ENOENT ? 0 : -errno;
     while (dir && (entry = readdir(dir))) {
@@ -161,23 +162,22 @@ int ns_groups_find_kept(struct ns_groups *groups)
         if (id && *end == '\0')
             add(groups, "", id);
     }
-    if (groups->n && *root_path())
-        walk(root_path(), take_path, groups);
+    if (groups->n && find_root(root) != -ENODEV)
+        walk(root, take_path, groups);
     return error;
 }
 
 bool ns_group_path(pid_t pid, char *path, size_t size)
 {
-    char file[64], line[PATH_MAX + 8];
+    char file[64], line[PATH_MAX + 8] = "", root[PATH_MAX];
     bool found = false;
     snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
         found = strncmp(line, "0::/", 4) == 0;
-    if (!found || !*root_path())
-        return false;
     line[strcspn(line, "\n")] = '\0';
-    return (size_t)snprintf(path, size, "%s%s", root_path(), line + 3) < size;
+    return found && find_root(root) != -ENODEV &&
+           (size_t)snprintf(path, size, "%s%s", root, line + 3) < size;
 }
 
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
@@ -291,7 +291,8 @@ static int make_link(const struct ns_group *group, int n, int program)
 /* Gives a link a name, with which it outlives this process. */
 static int keep_link(const struct ns_group *group, int n, int link)
 {
-    if (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST)
+    if ((mkdir(NS_GROUP_PINS, 0700) != 0 && errno != EEXIST) ||
+        (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST))
         return -errno;
     const char *path = name_of(group->id, programs[n].name);
     return bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = address(path), .bpf_fd = (uint32_t)link});
@@ -316,24 +317,13 @@ static int run(struct ns_group *group, int n, int program, bool keep)
     return error;
 }
 
-int ns_groups_lock(bool create)
+int ns_groups_lock(void)
 {
     struct statfs fs;
-    struct stat mine, now;
     if (statfs(NS_GROUP_BPF, &fs) != 0 || (unsigned long)fs.f_type != BPF_FS_MAGIC)
         return -ENXIO;
-    for (;;) {
-        if (create && mkdir(NS_GROUP_PINS, 0700) != 0 && errno != EEXIST)
-            return -errno;
-        int fd = open(NS_GROUP_PINS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || flock(fd, LOCK_EX) != 0 || fstat(fd, &mine) != 0)
-            return -errno;
-        if (stat(NS_GROUP_PINS, &now) == 0 && now.st_ino == mine.st_ino)
-            return 0;
-        close(fd); /* an undo has removed it */
-        if (!create)
-            return -ENOENT;
-    }
+    const int fd = open(NS_GROUP_BPF, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || flock(fd, LOCK_EX) != 0 ? -errno : 0;
 }
 
 /* Removes the link of a program, and, after the last one, what is left. */
@@ -353,11 +343,12 @@ void ns_groups_remove(const struct ns_groups *groups, bool finally)
         remove_link(groups->at[i].id, finally);
 }
 
-void ns_groups_tidy(void)
+/* Removes the names of groups that are gone, and what a cure has left that failed. */
+static void tidy(void)
 {
     struct ns_groups kept = {0};
-    struct stat st;
-    const bool sees_all = stat(root_path(), &st) == 0 && st.st_ino == NS_GROUP_ROOT;
+    char root[PATH_MAX];
+    const bool sees_all = find_root(root) == 0;
     ns_groups_find_kept(&kept);
     for (size_t i = 0; i < kept.n; i++)
         if ((sees_all && !*kept.at[i].path) ||
@@ -382,6 +373,8 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, boo
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
         if (loaded[n] >= 0)
             close(loaded[n]);
+    if (keep)
+        tidy();
     return error;
 }
 

@@ -29,10 +29,13 @@ struct ns_groups {
     size_t n;
 };
 
-/* Adds a group by its directory, or each group whose name is the word or "WORD.service", or, with
- * anywhere, has the word in it, as those of containers and pods have their id. 0; -ENOENT: there is
+/* Adds a group by its directory, or each group whose name has the word in it, as those of
+ * containers and pods have their id; is_unit: each group of a systemd unit. 0; -ENOENT: there is
  * none; -ENODEV: there is no cgroup2 file system. */
-int ns_groups_find(struct ns_groups *groups, const char *word, bool anywhere);
+int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
+
+/* Is this the name of the unit's group: the unit or "UNIT.service"? */
+bool ns_group_is_of_unit(const char *name, const char *unit);
 
 /* Adds the root. Results as above; -EXDEV: it is not visible in this cgroup namespace. */
 int ns_groups_find_root(struct ns_groups *groups);
@@ -49,25 +52,21 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 /* Adds the processes of the groups and of those below. */
 void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
-/* Locks the names, until the process ends, against other cures and undos. Waits for those. create:
- * make the directory of the names. Returns 0, -ENOENT if that directory does not exist, -ENXIO
- * without a BPF file system, or another -errno if the directory cannot be made or opened. */
-int ns_groups_lock(bool create);
+/* Locks the names, until the process ends, against other cures and undos. Waits for those. 0;
+ * -ENXIO: there is no BPF file system; or another -errno. */
+int ns_groups_lock(void);
 
 /* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
  * for which the names are locked; otherwise until ns_groups_release. Replaces what an earlier call
- * has kept. is_dry: only shows that the kernel accepts the programs. 0; -EPERM: without the rights;
- * -EBUSY: the groups' other programs allow none beside them; or another -errno. On an error, the
- * groups before the one that failed are cured. */
+ * has kept. is_dry: only shows that the kernel accepts the programs. 0; -ENOTSUP, -E2BIG: see
+ * ns_code_connections; -EPERM: without the rights; -EBUSY: the groups' other programs allow none
+ * beside them; or another -errno. On an error, the groups before the one that failed are cured. */
 int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep,
                    bool is_dry);
 
 /* Ends the cure of new connections, and, with finally, that of the calls by which connections that
  * exist are restored: see ns_group_limit. */
 void ns_groups_remove(const struct ns_groups *groups, bool finally);
-
-/* Removes the names of groups that are gone, and what a cure has left that failed. */
-void ns_groups_tidy(void);
 
 void ns_groups_release(struct ns_groups *groups);
 

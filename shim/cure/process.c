@@ -82,23 +82,17 @@ void ns_cure_forget_processes(struct ns_cure_process **list)
     }
 }
 
-/* systemd gives each unit a control group whose last or an inner component is the unit's name. */
+/* The unit's name is the last or an inner component of the path. */
 static bool take_if_of_unit(void *context, pid_t pid)
 {
     struct ns_cure *cure = context;
     char path[64], line[4096];
-    size_t length = strlen(cure->unit);
     bool found = false;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
     while (stream && !found && fgets(line, sizeof line, stream))
-        for (const char *at = strchr(line, '/'); at && !found; at = strchr(at + 1, '/')) {
-            const char *end = at + 1 + length;
-            if (strncmp(at + 1, cure->unit, length) != 0)
-                continue;
-            end += strncmp(end, ".service", 8) == 0 ? 8 : 0;
-            found = strchr("/\n", *end);
-        }
+        for (const char *name = strtok(line, "/\n"); name && !found; name = strtok(NULL, "/\n"))
+            found = ns_group_is_of_unit(name, cure->unit);
     if (found)
         ns_owners_add(&cure->owners, pid);
     return true;
