@@ -21,9 +21,8 @@ enum {
     NS_EXIT_INTERRUPTED = 130, /* compare: by ^C, as a shell has it */
 };
 
-/* argv[0] is the subcommand's name. Each returns the exit status; ns_run_main only on failure. */
-#define NS_VERB(word, function, operands, usage, summary, about)                                   \
-    int function(int argc, char **argv);
+/* Each returns the exit status; ns_run_main only on failure. */
+#define NS_VERB(word, function, ...) int function(void);
 #include "cli/verbs.def"
 #undef NS_VERB
 

@@ -17,8 +17,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* With fewer than 5 runs of each kind, no difference can be significant. */
-enum { RUNS_DEFAULT = 7, RUNS_LEAST = 5, RUNS_MOST = 1000 };
+enum { RUNS_DEFAULT = 7 };
 enum { WITHOUT, WITH, ARMS };
 
 /* What is measured: the lines of the table, and the members of --json. */
@@ -34,12 +33,11 @@ static const struct {
 /* The runs of one kind. */
 struct arm {
     unsigned n;
-    double ms[RUNS_MOST];  /* run times; sorted at the end */
-    double values[VALUES]; /* of the stalls, first the sum and at the end the mean */
+    double ms[NS_RUNS_MOST]; /* run times; sorted at the end */
+    double values[VALUES];   /* of the stalls, first the sum and at the end the mean */
 };
 
 struct comparison {
-    const char *policy;
     struct ns_outfile output;
     char **program;
     struct ns_reach reach;
@@ -51,30 +49,14 @@ struct comparison {
     bool interrupted;
 };
 
-static bool take_options(int argc, char **argv, struct comparison *comparison)
-{
-    double runs = RUNS_DEFAULT;
-    const struct ns_target targets[] = {{NS_COMPARE_RUNS, &runs, RUNS_LEAST, RUNS_MOST},
-                                        {NS_COMPARE_POLICY, &comparison->policy, 0, 0},
-                                        {NS_COMPARE_JSON, &comparison->output.name, 0, 0},
-                                        {0}};
-    if (!ns_verbs_read(argc, argv, targets))
-        return false;
-    comparison->wanted = (unsigned)runs;
-    comparison->program = argv + optind;
-    if (optind >= argc)
-        ns_say("no program is named; see 'nagleshim compare --help'");
-    return optind < argc;
-}
-
 /* Prepare the environment of the runs with the library. */
 static bool take_environment(struct comparison *comparison)
 {
+    const char *policy = ns_option_text(NS_COMPARE_POLICY);
     char path[PATH_MAX];
     ns_reach_inspect(comparison->program[0], &comparison->reach);
-    if (comparison->policy &&
-        (!ns_environment_policy_file(comparison->policy, path) || !ns_outfile_claim(path) ||
-         asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
+    if (policy && (!ns_environment_policy_file(policy, path) || !ns_outfile_claim(path) ||
+                   asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)
         ns_say("%s %s", comparison->program[0], ns_reach_reason(comparison->reach.verdict));
@@ -174,7 +156,7 @@ static const char *verdict(const struct comparison *comparison)
     double without = comparison->arms[WITHOUT].values[MEDIAN];
     double with = comparison->arms[WITH].values[MEDIAN];
     bool faster = with < without;
-    if (comparison->arms[WITHOUT].n < RUNS_LEAST || comparison->arms[WITH].n < RUNS_LEAST)
+    if (comparison->arms[WITHOUT].n < NS_RUNS_LEAST || comparison->arms[WITH].n < NS_RUNS_LEAST)
         return "too few runs for a conclusion";
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
@@ -242,11 +224,15 @@ static int compare(struct comparison *comparison)
     return status;
 }
 
-int ns_compare_main(int argc, char **argv)
+int ns_compare_main(void)
 {
     static struct comparison comparison;
-    if (!take_options(argc, argv, &comparison) || !take_environment(&comparison) ||
-        !ns_outfile_open(&comparison.output))
+    comparison.wanted = (unsigned)ns_option_number(NS_COMPARE_RUNS, RUNS_DEFAULT);
+    comparison.output.name = ns_option_text(NS_COMPARE_JSON);
+    comparison.program = ns_operands.words;
+    if (ns_operands.n == 0)
+        return NS_FAIL("no program is named; see 'nagleshim compare --help'");
+    if (!take_environment(&comparison) || !ns_outfile_open(&comparison.output))
         return NS_EXIT_ERROR;
     int status = compare(&comparison);
     ns_outfile_drop(&comparison.output);

@@ -55,19 +55,22 @@ static bool is_kernel_since(int major, int minor)
     return here[0] > major || (here[0] == major && here[1] >= minor);
 }
 
-static bool read_options(int argc, char **argv, struct options *options)
+static bool read_options(struct options *options)
 {
     struct ns_cure *cure = &options->cure;
-    double port = 0;
-    const struct ns_target targets[] = {
-        {NS_CURE_PID, &cure->pid, 0, 0},         {NS_CURE_PORT, &port, 1, 65535},
-        {NS_CURE_UNIT, &cure->unit, 0, 0},       {NS_CURE_CGROUP, &options->group, 0, 0},
-        {NS_CURE_ALL, &cure->all, 0, 0},         {NS_CURE_POLICY, &options->policy, 0, 0},
-        {NS_CURE_FOLLOW, &cure->follow, 0, 0},   {NS_CURE_UNDO, &cure->undo, 0, 0},
-        {NS_CURE_DRY_RUN, &cure->dry_run, 0, 0}, {0}};
-    if (!ns_verbs_read(argc, argv, targets))
-        return false;
-    cure->port = (unsigned)port;
+    *options = (struct options){
+        .cure = {.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
+                 .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
+                 .unit = ns_option_text(NS_CURE_UNIT),
+                 .all = ns_option_text(NS_CURE_ALL),
+                 .follow = ns_option_text(NS_CURE_FOLLOW),
+                 .undo = ns_option_text(NS_CURE_UNDO),
+                 .dry_run = ns_option_text(NS_CURE_DRY_RUN),
+                 .least_delack = ns_socket_least_delack(),
+                 .sets_nodelay = is_kernel_since(6, 1)},
+        .policy = ns_option_text(NS_CURE_POLICY),
+        .group = ns_option_text(NS_CURE_CGROUP),
+    };
     const int selections = (cure->pid != 0) + (cure->unit != NULL) + (options->group != NULL) +
                            (cure->port != 0) + cure->all;
     if (selections > 1)
@@ -159,7 +162,6 @@ static void print_groups(const struct options *options)
 {
     const struct ns_cure *cure = &options->cure;
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
-    ns_output_expect("groups");
     for (size_t i = 0; i < cure->groups.n && options->cures_new; i++) {
         const char *path = cure->groups.at[i].path;
         if (!*path)
@@ -199,7 +201,6 @@ static int report(const struct options *options)
     if (cure->port)
         snprintf(port, sizeof port, " with port %u", cure->port);
     print_groups(options);
-    ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
@@ -358,11 +359,10 @@ static int cure_sockets(struct options *options)
     return error ? say_error(cure, error) : report(options);
 }
 
-int ns_cure_main(int argc, char **argv)
+int ns_cure_main(void)
 {
-    struct options options = {
-        .cure = {.least_delack = ns_socket_least_delack(), .sets_nodelay = is_kernel_since(6, 1)}};
-    if (!read_options(argc, argv, &options))
+    struct options options;
+    if (!read_options(&options))
         return NS_EXIT_ERROR;
     if (!is_kernel_since(5, 10)) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
         return NS_FAIL("Linux 5.10 or newer is needed");

@@ -122,15 +122,11 @@ static int show(unsigned short port)
     return before >= STALL_MS && after < STALL_MS ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
-int ns_demo_main(int argc, char **argv)
+int ns_demo_main(void)
 {
-    double port = 0;
-    const struct ns_target targets[] = {{NS_DEMO_CLIENT, &port, 1, UINT16_MAX}, {0}};
     pid_t server = 0;
-    if (!ns_verbs_read(argc, argv, targets))
-        return NS_EXIT_ERROR;
-    if (port > 0)
-        return ask((unsigned short)port);
+    if (ns_option_text(NS_DEMO_CLIENT))
+        return ask((unsigned short)ns_option_number(NS_DEMO_CLIENT, 0));
     int at = start_server(&server);
     if (at < 0)
         return NS_FAIL("cannot start a server on 127.0.0.1: %s", strerror(errno));

@@ -12,11 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-int ns_version_main(int argc, char **argv)
+int ns_version_main(void)
 {
-    const struct ns_target none = {0};
-    if (!ns_verbs_read(argc, argv, &none))
-        return NS_EXIT_ERROR;
     puts("nagleshim " NS_VERSION);
     return NS_EXIT_YES;
 }
@@ -30,11 +27,21 @@ static int say_unknown(const char *word)
                    word);
 }
 
-int ns_help_main(int argc, char **argv)
+int ns_help_main(void)
 {
-    if (argc > 2)
-        return NS_FAIL("'%s': only one command may be named", argv[2]);
-    return ns_help_print(argc > 1 ? argv[1] : NULL) ? NS_EXIT_YES : say_unknown(argv[1]);
+    const char *word = ns_operands.words[0];
+    if (ns_operands.n > 1)
+        return NS_FAIL("'%s': only one command may be named", ns_operands.words[1]);
+    return ns_help_print(word) ? NS_EXIT_YES : say_unknown(word);
+}
+
+/* The object of --json; file: "" if the option takes no value. */
+static void start_output(const char *file, const char *lists)
+{
+    char list[32];
+    ns_output_start(*file == '\0' || strcmp(file, "-") == 0);
+    for (; sscanf(lists, "%31s", list) == 1; lists = strstr(lists, list) + strlen(list))
+        ns_output_expect(list);
 }
 
 static int dispatch(int argc, char **argv)
@@ -52,15 +59,17 @@ static int dispatch(int argc, char **argv)
     if (!verb)
         return say_unknown(argv[1]);
     ns_cli_verb = verb->word;
-    if (word == argv[1] && ns_verbs_value("help", argc - 1, argv + 1)) {
+    const char *mistake = ns_verbs_read(argc - 1, argv + 1);
+    if (word == argv[1] && ns_option_text(NS_HELP)) {
         ns_help_print(word);
         return NS_EXIT_YES;
     }
-    /* The file to write to; "" if the option takes no value. */
-    const char *json = ns_verbs_value("json", argc - 1, argv + 1);
-    if (json)
-        ns_output_start(*json == '\0' || strcmp(json, "-") == 0);
-    return ns_output_end(verb->main(argc - 1, argv + 1));
+    if (ns_option_named("json"))
+        start_output(ns_option_named("json"), verb->lists);
+    if (!mistake)
+        return ns_output_end(verb->main());
+    ns_say("%s", mistake);
+    return ns_output_end(verb->main == ns_run_main ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR);
 }
 
 /* A file that is opened with the number of a closed standard descriptor would get its messages.

@@ -17,40 +17,26 @@
 
 #define WARN(...) ns_say("warning: " __VA_ARGS__)
 
-struct run_options {
-    const char *policy, *send, *ack, *log;
-    double max_delay_us; /* 0: not given */
-};
-
-/* Can these options be used together? */
-static bool is_clear(const struct run_options *options)
+/* Do options describe a rule? */
+static bool has_rule(void)
 {
-    int send = options->send ? ns_words_find(NS_TAKES_SEND, options->send) : NS_SEND_DEFAULT;
-    if (options->policy && (options->send || options->ack || options->max_delay_us > 0))
+    return ns_option_text(NS_RUN_SEND) || ns_option_text(NS_RUN_ACK) ||
+           ns_option_text(NS_RUN_MAX_DELAY_US);
+}
+
+/* Is there a program, and can the options be used together? */
+static bool is_clear(void)
+{
+    const char *word = ns_option_text(NS_RUN_SEND);
+    int send = word ? ns_words_find(NS_TAKES_SEND, word) : NS_SEND_DEFAULT;
+    if (ns_option_text(NS_RUN_POLICY) && has_rule())
         return NS_REFUSE(
             "--policy cannot be used with --send, --ack or --max-delay-us; write these into the "
             "policy file");
-    if (options->max_delay_us > 0 && !ns_send_corks((enum ns_send)send))
+    if (ns_option_text(NS_RUN_MAX_DELAY_US) && !ns_send_corks((enum ns_send)send))
         return NS_REFUSE(
             "--max-delay-us can only be used with --send auto-cork: no other mode holds bytes");
-    return true;
-}
-
-static bool take_options(int argc, char **argv, struct run_options *options)
-{
-    const struct ns_target targets[] = {
-        {NS_RUN_POLICY, &options->policy, 0, 0},
-        {NS_RUN_SEND, &options->send, 0, 0},
-        {NS_RUN_ACK, &options->ack, 0, 0},
-        {NS_RUN_MAX_DELAY_US, &options->max_delay_us, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST},
-        {NS_RUN_LOG, &options->log, 0, 0},
-        {0},
-    };
-    if (!ns_verbs_read(argc, argv, targets) || !is_clear(options))
-        return false;
-    if (optind >= argc)
-        ns_say("the program is missing; see 'nagleshim run --help'");
-    return optind < argc;
+    return ns_operands.n > 0 || NS_REFUSE("the program is missing; see 'nagleshim run --help'");
 }
 
 static bool put_environment(const char *name, const char *value)
@@ -60,16 +46,17 @@ static bool put_environment(const char *name, const char *value)
     return NS_REFUSE("cannot set %s: %s", name, strerror(ENOMEM));
 }
 
-static bool put_policy_of_options(const struct run_options *options)
+static bool put_policy_of_options(void)
 {
     char send[64] = "", ack[64] = "", delay[64] = "", text[512];
     /* The words have been checked against lists, and need no escapes. */
-    if (options->send)
-        snprintf(send, sizeof send, ",\"send\":\"%s\"", options->send);
-    if (options->ack)
-        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", options->ack);
-    if (options->max_delay_us > 0)
-        snprintf(delay, sizeof delay, ",\"max_delay_us\":%.0f", options->max_delay_us);
+    if (ns_option_text(NS_RUN_SEND))
+        snprintf(send, sizeof send, ",\"send\":\"%s\"", ns_option_text(NS_RUN_SEND));
+    if (ns_option_text(NS_RUN_ACK))
+        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", ns_option_text(NS_RUN_ACK));
+    if (ns_option_text(NS_RUN_MAX_DELAY_US))
+        snprintf(delay, sizeof delay, ",\"max_delay_us\":%.0f",
+                 ns_option_number(NS_RUN_MAX_DELAY_US, 0));
     snprintf(text, sizeof text,
              "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
              delay);
@@ -77,15 +64,14 @@ static bool put_policy_of_options(const struct run_options *options)
 }
 
 /* The program must not start without the policy that was named: a broken one is an error. */
-static bool put_policy(const struct run_options *options)
+static bool put_policy(void)
 {
     char path[PATH_MAX];
-    if (options->policy)
-        return ns_environment_policy_file(options->policy, path) &&
+    const char *policy = ns_option_text(NS_RUN_POLICY);
+    if (policy)
+        return ns_environment_policy_file(policy, path) &&
                put_environment("NAGLESHIM_POLICY", path);
-    if (options->send || options->ack || options->max_delay_us > 0)
-        return put_policy_of_options(options);
-    return true;
+    return !has_rule() || put_policy_of_options();
 }
 
 /* The program starts even if the library for 32-bit programs is missing: those that it starts may
@@ -141,17 +127,16 @@ static void warn_of_program(const struct ns_reach *reach)
              reach->program, reason);
 }
 
-int ns_run_main(int argc, char **argv)
+int ns_run_main(void)
 {
-    struct run_options options = {0};
+    char **argv = ns_operands.words;
+    const char *log = ns_option_text(NS_RUN_LOG);
     static struct ns_subject subject;
-    if (!take_options(argc, argv, &options))
+    if (!is_clear())
         return NS_EXIT_RUN_FAILED;
-    argc -= optind;
-    argv += optind;
-    ns_subject_describe(&subject, argv[0], argv + 1, (unsigned)argc - 1);
-    if (!put_policy(&options) || !put_library(&subject.reach) ||
-        (options.log && !put_environment("NAGLESHIM_LOG", options.log)))
+    ns_subject_describe(&subject, argv[0], argv + 1, ns_operands.n - 1);
+    if (!put_policy() || !put_library(&subject.reach) ||
+        (log && !put_environment("NAGLESHIM_LOG", log)))
         return NS_EXIT_RUN_FAILED;
     ns_environment_judge(false);
     if (ns_environment_off())

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the rows of verbs.def, what getopt_long gets from them, and the values that several options
- * share. Must not know what a verb or an option does. */
+/* Owns the rows of verbs.def, what getopt_long gets from them, the options that were given, and the
+ * values that several options share. Must not know what a verb or an option does. */
 #include "cli/verbs.h"
 
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "policy/policy.h"
 #include "process/scope.h"
 
@@ -17,20 +18,20 @@
 enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 const struct ns_verb ns_verbs[] = {
-#define NS_VERB(word, function, operands, usage, summary, about)                                   \
-    {#word, function, usage, summary, about, operands == PROGRAM, operands != NOTHING},
+#define NS_VERB(word, function, operands, lists, usage, summary, about)                            \
+    {#word, function, lists, usage, summary, about, operands == PROGRAM, operands != NOTHING},
 #include "cli/verbs.def"
 #undef NS_VERB
     {0},
 };
 
 const struct ns_verb_option ns_verb_options[] = {
-#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text)                                  \
-    {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text},
+#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text, ...)                             \
+    {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text, {__VA_ARGS__}},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
-#define NS_VERB(word, function, operands, usage, summary, about)                                   \
-    {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text"},
+#define NS_VERB(word, function, operands, lists, usage, summary, about)                            \
+    {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text", {0}},
 #include "cli/verbs.def"
 #undef NS_VERB
     {0},
@@ -68,7 +69,7 @@ static void describe(char *letters, struct option *known)
 }
 
 /* getopt_long with the verb's options: the row of the next one, with its value in optarg. NULL:
- * *result is -1 at the end, or '?' or ':', which are for say_option. */
+ * *result is -1 at the end, or '?' or ':', which are for refuse_option. */
 static const struct ns_verb_option *next_option(int argc, char **argv, int *result)
 {
     char letters[2 * COUNT(ns_verb_options) + 3];
@@ -80,24 +81,6 @@ static const struct ns_verb_option *next_option(int argc, char **argv, int *resu
         if (strcmp(row->verb, ns_cli_verb) == 0 && (row->id == *result || row->letter == *result))
             return row;
     return NULL;
-}
-
-const char *ns_verbs_value(const char *name, int argc, char **argv)
-{
-    /* getopt_long reorders the words, so it gets a copy. */
-    char **copy = ns_allocate((size_t)argc + 1, sizeof *copy);
-    const char *value = NULL;
-    int result = 0;
-
-    memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    while (result != -1) {
-        const struct ns_verb_option *row = next_option(argc, copy, &result);
-        if (row && strcmp(row->name, name) == 0)
-            value = row->takes == NS_TAKES_NOTHING ? "" : optarg;
-    }
-    free(copy);
-    optind = 0; /* the next call of getopt_long starts from the first word again */
-    return value;
 }
 
 bool ns_verbs_is_close(const char *one, const char *other)
@@ -128,21 +111,38 @@ static const char *close_option(const char *word)
     return NULL;
 }
 
-/* Says why getopt_long refused an option; result is what it returned. */
-static void say_option(char *const *argv, int result)
+/* What the options were given. */
+static struct value {
+    const char *text; /* NULL: it was not given; "": it takes no value */
+    double number;
+    struct ns_list list;
+} values[NS_OPTION_END - NS_OPTION_BASE];
+
+struct ns_list ns_operands;
+
+static char mistake[8192]; /* the first one; "": none */
+
+__attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...)
+{
+    if (!*mistake)
+        NS_FORMAT(mistake);
+}
+
+/* getopt_long refused an option; result is what it returned. */
+static void refuse_option(char *const *argv, int result)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     /* Long options have values past the letters; getopt has already stepped over their word. */
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
     const char *option = is_letter ? letter : argv[optind - 1], *meant;
     if (result == ':')
-        ns_say("%s needs a value; see 'nagleshim %s --help'", option, ns_cli_verb);
+        refuse("%s needs a value; see 'nagleshim %s --help'", option, ns_cli_verb);
     else if (optopt >= NS_OPTION_BASE)
-        ns_say("%s: this option takes no value", option);
+        refuse("%s: this option takes no value", option);
     else if ((meant = close_option(option)))
-        ns_say("unknown option '%s'; did you mean --%s?", option, meant);
+        refuse("unknown option '%s'; did you mean --%s?", option, meant);
     else
-        ns_say("unknown option '%s'; see 'nagleshim %s --help'", option, ns_cli_verb);
+        refuse("unknown option '%s'; see 'nagleshim %s --help'", option, ns_cli_verb);
 }
 
 void ns_list_add(struct ns_list *list, char *word)
@@ -151,91 +151,93 @@ void ns_list_add(struct ns_list *list, char *word)
     list->words[list->n++] = word;
 }
 
-static bool take_number(const struct ns_verb_option *row, const struct ns_target *target,
-                        double *number)
+static void take_number(const struct ns_verb_option *row, double *number)
 {
     static const char *const units[] = {[NS_TAKES_NUMBER] = "a number",
                                         [NS_TAKES_SECONDS] = "seconds",
                                         [NS_TAKES_MS] = "milliseconds"};
     bool is_pid = row->takes == NS_TAKES_PID, is_whole = is_pid || row->takes == NS_TAKES_NUMBER;
-    double least = is_pid ? 1 : target->least, most = is_pid ? INT_MAX : target->most;
+    double least = is_pid ? 1 : row->range[0], most = is_pid ? INT_MAX : row->range[1];
     char *end;
     *number = strtod(optarg, &end);
     /* No sign, no "inf", no hexadecimal number. */
     if (*optarg && *end == '\0' && *number >= least && *number <= most &&
         optarg[strspn(optarg, is_whole ? "0123456789" : "0123456789.")] == '\0')
-        return true;
+        return;
     if (is_pid)
-        return NS_REFUSE("--%s must be a process id, not '%s'", row->name, optarg);
-    return NS_REFUSE("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes],
-                     least, most, optarg);
+        refuse("--%s must be a process id, not '%s'", row->name, optarg);
+    else
+        refuse("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes], least,
+               most, optarg);
 }
 
 /* optarg is the value of the option that row describes. */
-static bool take(const struct ns_verb_option *row, const struct ns_target *target)
+static void take(const struct ns_verb_option *row)
 {
-    double number;
+    struct value *value = &values[row->id - NS_OPTION_BASE];
+    value->text = row->takes == NS_TAKES_NOTHING ? "" : optarg;
     /* LIST: an argument of a program may be empty. */
     if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0')
-        return NS_REFUSE("--%s must be %s, not ''", row->name, row->value);
-    switch (row->takes) {
-    case NS_TAKES_NOTHING:
-        *(bool *)target->into = true;
-        return true;
-    case NS_TAKES_LIST:
-        ns_list_add(target->into, optarg);
-        return true;
-    case NS_TAKES_PID:
-        if (!take_number(row, target, &number))
-            return false;
-        *(pid_t *)target->into = (pid_t)number;
-        return true;
-    case NS_TAKES_NUMBER:
-    case NS_TAKES_SECONDS:
-    case NS_TAKES_MS:
-        return take_number(row, target, target->into);
-    case NS_TAKES_FILE:
-        if (*optarg != '-' || optarg[1] == '\0')
-            break;
-        return NS_REFUSE("--%s must be a file, not '%s'; for a file of this name write ./%s",
-                         row->name, optarg, optarg);
-    case NS_TAKES_TEXT:
-    case NS_TAKES_PROGRAM:
-        break;
-    default:
-        if (ns_words_find(row->takes, optarg) >= 0)
-            break;
-        return NS_REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "),
-                         optarg);
-    }
-    *(const char **)target->into = optarg;
-    return true;
+        refuse("--%s must be %s, not ''", row->name, row->value);
+    else if (row->takes == NS_TAKES_LIST)
+        ns_list_add(&value->list, optarg);
+    else if (row->takes >= NS_TAKES_PID && row->takes <= NS_TAKES_MS)
+        take_number(row, &value->number);
+    else if (row->takes == NS_TAKES_FILE && *optarg == '-' && optarg[1])
+        refuse("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
+               optarg, optarg);
+    else if (row->takes >= NS_TAKES_GRADE && ns_words_find(row->takes, optarg) < 0)
+        refuse("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
 }
 
-bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets)
+/* The verb takes no words. */
+static void refuse_word(const char *word)
 {
-    const struct ns_verb_option *row;
-    int result;
-    while ((row = next_option(argc, argv, &result))) {
-        const struct ns_target *target = targets;
-        while (target->id && target->id != row->id)
-            target++;
-        if (target->id && !take(row, target))
-            return false;
-    }
-    if (result != -1) {
-        say_option(argv, result);
-        return false;
-    }
-    if (optind == argc || ns_verbs_find(ns_cli_verb)->takes_words)
-        return true;
-    const char *word = argv[optind];
     const struct ns_verb_option *pid = ns_verb_options;
     while (pid->verb && !(strcmp(pid->verb, ns_cli_verb) == 0 && pid->takes == NS_TAKES_PID))
         pid++;
     if (pid->verb && word[strspn(word, "0123456789")] == '\0')
-        return NS_REFUSE("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
-    return NS_REFUSE("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
+        refuse("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
+    else
+        refuse("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
+}
+
+const char *ns_verbs_read(int argc, char **argv)
+{
+    const struct ns_verb_option *row;
+    int result;
+    while ((row = next_option(argc, argv, &result)) || result != -1)
+        if (row)
+            take(row);
+        else
+            refuse_option(argv, result);
+    ns_operands = (struct ns_list){argv + optind, (unsigned)(argc - optind)};
+    if (ns_operands.n > 0 && !ns_verbs_find(ns_cli_verb)->takes_words)
+        refuse_word(argv[optind]);
+    return *mistake ? mistake : NULL;
+}
+
+const char *ns_option_text(enum ns_option id)
+{
+    return values[id - NS_OPTION_BASE].text;
+}
+
+double ns_option_number(enum ns_option id, double otherwise)
+{
+    return ns_option_text(id) ? values[id - NS_OPTION_BASE].number : otherwise;
+}
+
+struct ns_list *ns_option_list(enum ns_option id)
+{
+    return &values[id - NS_OPTION_BASE].list;
+}
+
+const char *ns_option_named(const char *name)
+{
+    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
+        if (strcmp(row->verb, ns_cli_verb) == 0 && strcmp(row->name, name) == 0)
+            return ns_option_text((enum ns_option)row->id);
+    return NULL;
 }
 
 /* The word at this position, NULL past the end. */

@@ -5,13 +5,17 @@
 
 #include <stdbool.h>
 
+/* compare: runs of each kind. With fewer than 5, no difference can be significant. */
+enum { NS_RUNS_LEAST = 5, NS_RUNS_MOST = 1000 };
+
 /* Values past every letter. */
 enum ns_option {
     NS_OPTION_BASE = 256,
     NS_HELP,
-#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text) NS_##id,
+#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text, ...) NS_##id,
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
+    NS_OPTION_END
 };
 
 /* The kind of an option's value. */
@@ -37,8 +41,8 @@ enum ns_takes {
 
 struct ns_verb {
     const char *word;
-    int (*main)(int argc, char **argv);
-    const char *usage, *summary, *about;
+    int (*main)(void);
+    const char *lists, *usage, *summary, *about;
     bool runs_a_program; /* the first word that is not an option ends the options */
     bool takes_words;    /* that are not options */
 };
@@ -51,6 +55,7 @@ struct ns_verb_option {
     const char *value;
     enum ns_takes takes;
     const char *text;
+    double range[2]; /* of a number */
 };
 
 /* Each ends with a row of zeros. */
@@ -66,29 +71,28 @@ bool ns_verbs_is_close(const char *one, const char *other);
 /* The verb that was probably meant by an unknown word, or NULL. */
 const char *ns_verbs_close(const char *word);
 
-/* The values of an option that may be repeated. */
 struct ns_list {
     char **words;
     unsigned n;
 };
 void ns_list_add(struct ns_list *list, char *word);
 
-/* Where the value of an option goes. into: a bool for an option that takes NOTHING, a pid_t for
- * PID, a struct ns_list for LIST, a double for NUMBER, a const char * for all others. */
-struct ns_target {
-    int id; /* enum ns_option */
-    void *into;
-    double least, most; /* of a number */
-};
+/* Reads the options and words of ns_cli_verb. Returns the message about the first mistake, or NULL.
+ */
+const char *ns_verbs_read(int argc, char **argv);
 
-/* Reads the verb's options, except for those that have no row in targets, which ends with a row of
- * zeros. Then optind is the first other word. Returns false after a message about a wrong option,
- * value or word. */
-bool ns_verbs_read(int argc, char **argv, const struct ns_target *targets);
+/* The words that are not options, a part of argv, which NULL ends. */
+extern struct ns_list ns_operands;
 
-/* The value of the verb's option with this long name on the command line, whatever is wrong with
- * other options: "" if it takes none; NULL if it is not given. argv is unchanged. */
-const char *ns_verbs_value(const char *name, int argc, char **argv);
+/* The value of an option that was read; "" if it takes none; NULL: it was not given. */
+const char *ns_option_text(enum ns_option id);
+double ns_option_number(enum ns_option id, double otherwise);
+
+/* The same of the verb's option with this long name. */
+const char *ns_option_named(const char *name);
+
+/* The values of an option that may be repeated. */
+struct ns_list *ns_option_list(enum ns_option id);
 
 /* The position of a word in a list of values, -1 if it is not there. For SEND and ACK it is the
  * value in policy.h; roles begin at NS_ROLE_CLIENT. */

@@ -185,25 +185,21 @@ static bool is_clear(const struct ns_diagnose_options *options)
     return true;
 }
 
-static bool take_options(int argc, char **argv, struct ns_diagnose_options *options)
+static bool take_options(struct ns_diagnose_options *options)
 {
-    const char *grade = NULL;
-    const struct ns_target targets[] = {{NS_DIAGNOSE_PID, &options->pid, 0, 0},
-                                        {NS_DIAGNOSE_ALL, &options->all, 0, 0},
-                                        {NS_DIAGNOSE_FOR, &options->seconds, 0.1, 1e6},
-                                        {NS_DIAGNOSE_FAIL_ON, &grade, 0, 0},
-                                        {NS_DIAGNOSE_MAX_LOST_MS, &options->max_lost_ms, 0, 1e9},
-                                        {NS_DIAGNOSE_JSON, &options->json.name, 0, 0},
-                                        {NS_DIAGNOSE_REPORT, &options->page.name, 0, 0},
-                                        {NS_DIAGNOSE_POLICY, &options->policy.name, 0, 0},
-                                        {NS_DIAGNOSE_EXPERIMENT, &options->experiment, 0, 0},
-                                        {NS_DIAGNOSE_OUTSIDE, &options->outside, 0, 0},
-                                        {0}};
-    *options = (struct ns_diagnose_options){.max_lost_ms = -1};
-    if (!ns_verbs_read(argc, argv, targets))
-        return false;
-    if (optind < argc)
-        options->program = argv + optind;
+    const char *grade = ns_option_text(NS_DIAGNOSE_FAIL_ON);
+    *options = (struct ns_diagnose_options){
+        .program = ns_operands.n > 0 ? ns_operands.words : NULL,
+        .pid = (pid_t)ns_option_number(NS_DIAGNOSE_PID, 0),
+        .all = ns_option_text(NS_DIAGNOSE_ALL),
+        .seconds = ns_option_number(NS_DIAGNOSE_FOR, 0),
+        .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),
+        .json.name = ns_option_text(NS_DIAGNOSE_JSON),
+        .page.name = ns_option_text(NS_DIAGNOSE_REPORT),
+        .policy.name = ns_option_text(NS_DIAGNOSE_POLICY),
+        .experiment = ns_option_text(NS_DIAGNOSE_EXPERIMENT),
+        .outside = ns_option_text(NS_DIAGNOSE_OUTSIDE),
+    };
     /* Without --fail-on, --max-lost-ms counts likely stalls as well. */
     if (grade || options->max_lost_ms >= 0)
         options->fail_on =
@@ -211,11 +207,11 @@ static bool take_options(int argc, char **argv, struct ns_diagnose_options *opti
     return is_clear(options);
 }
 
-int ns_diagnose_main(int argc, char **argv)
+int ns_diagnose_main(void)
 {
     struct ns_diagnose_options options;
     int status = NS_EXIT_ERROR;
-    if (!take_options(argc, argv, &options))
+    if (!take_options(&options))
         return status;
     if (options.page.name && !ns_output_object()) /* main makes it for --json */
         ns_output_start(false);

@@ -313,19 +313,14 @@ static int show_all(void)
     return conclude(census);
 }
 
-int ns_doctor_main(int argc, char **argv)
+int ns_doctor_main(void)
 {
-    bool all = false;
-    pid_t pid = 0;
-    const struct ns_target targets[] = {
-        {NS_DOCTOR_ALL, &all, 0, 0}, {NS_DOCTOR_PID, &pid, 0, 0}, {0}};
-    ns_output_expect("facts");
-    if (!ns_verbs_read(argc, argv, targets))
-        return NS_EXIT_ERROR;
-    if ((optind < argc) + (pid > 0) + all != 1)
+    const bool all = ns_option_text(NS_DOCTOR_ALL);
+    const pid_t pid = (pid_t)ns_option_number(NS_DOCTOR_PID, 0);
+    if ((ns_operands.n > 0) + (pid > 0) + all != 1)
         return NS_FAIL(
             "one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
     if (all)
         return show_all();
-    return pid ? show_process(pid) : ns_doctor_program(argv + optind, (unsigned)(argc - optind));
+    return pid ? show_process(pid) : ns_doctor_program(ns_operands.words, ns_operands.n);
 }

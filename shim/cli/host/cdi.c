@@ -76,14 +76,11 @@ static bool print(const char *library, const char *preload_file)
     return puts(text) >= 0;
 }
 
-int ns_cdi_main(int argc, char **argv)
+int ns_cdi_main(void)
 {
     char library[PATH_MAX], preload_file[PATH_MAX];
-    const char *named = NULL;
-    const struct ns_target targets[] = {{NS_CDI_PRELOAD_FILE, &named, 0, 0}, {0}};
-    if (!ns_verbs_read(argc, argv, targets))
-        return NS_EXIT_ERROR;
-    return ns_preload_take(0, library) && find_preload_file(named, preload_file) &&
+    return ns_preload_take(0, library) &&
+                   find_preload_file(ns_option_text(NS_CDI_PRELOAD_FILE), preload_file) &&
                    print(library, preload_file)
                ? NS_EXIT_YES
                : NS_EXIT_ERROR;

@@ -25,37 +25,35 @@ enum action { NOTHING, ENABLE, DISABLE, STATUS };
 struct host_options {
     enum action action;
     bool preload;
-    struct ns_list units;
+    struct ns_list *units;
     const char *library, *root;
 };
 
-static bool parse(int argc, char **argv, struct host_options *options)
+static bool parse(struct host_options *options)
 {
+    const char *word = ns_operands.words[0];
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
-    const struct ns_target targets[] = {{NS_HOST_UNIT, &options->units, 0, 0},
-                                        {NS_HOST_PRELOAD_FILE, &options->preload, 0, 0},
-                                        {NS_HOST_LIBRARY, &options->library, 0, 0},
-                                        {NS_HOST_ROOT, &options->root, 0, 0},
-                                        {0}};
     char path[PATH_MAX];
-    if (!ns_verbs_read(argc, argv, targets))
-        return false;
-    for (int i = ENABLE; optind < argc && i <= STATUS; i++)
-        if (strcmp(argv[optind], words[i]) == 0)
+    *options = (struct host_options){.preload = ns_option_text(NS_HOST_PRELOAD_FILE),
+                                     .units = ns_option_list(NS_HOST_UNIT),
+                                     .library = ns_option_text(NS_HOST_LIBRARY),
+                                     .root = ns_option_text(NS_HOST_ROOT)};
+    for (int i = ENABLE; word && i <= STATUS; i++)
+        if (strcmp(word, words[i]) == 0)
             options->action = (enum action)i;
     if (options->action == NOTHING)
         return NS_REFUSE(
             "%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
-            optind < argc ? "'" : "", optind < argc ? argv[optind] : "",
-            optind < argc ? "': " : "");
-    for (int i = optind + 1; i < argc; i++) {
-        if (options->units.n == 0)
-            return NS_REFUSE("unexpected word '%s'; see 'nagleshim host --help'", argv[i]);
-        ns_list_add(&options->units, argv[i]); /* --unit one another */
+            word ? "'" : "", word ? word : "", word ? "': " : "");
+    for (unsigned i = 1; i < ns_operands.n; i++) {
+        if (options->units->n == 0)
+            return NS_REFUSE("unexpected word '%s'; see 'nagleshim host --help'",
+                             ns_operands.words[i]);
+        ns_list_add(options->units, ns_operands.words[i]); /* --unit one another */
     }
-    for (unsigned i = 0; i < options->units.n; i++)
-        if (!ns_host_unit_path(options->units.words[i], path))
+    for (unsigned i = 0; i < options->units->n; i++)
+        if (!ns_host_unit_path(options->units->words[i], path))
             return false;
     return true;
 }
@@ -63,12 +61,12 @@ static bool parse(int argc, char **argv, struct host_options *options)
 static bool is_clear(const struct host_options *options)
 {
     const char *library = options->library;
-    if (options->preload && options->units.n > 0)
+    if (options->preload && options->units->n > 0)
         return NS_REFUSE("--unit and --preload cannot be used together");
-    if (options->action == ENABLE && !options->preload && options->units.n == 0)
+    if (options->action == ENABLE && !options->preload && options->units->n == 0)
         return NS_REFUSE(
             "enable needs --unit UNIT, for a service, or --preload, for every program");
-    if (options->action == STATUS && (options->preload || options->units.n > 0 || library))
+    if (options->action == STATUS && (options->preload || options->units->n > 0 || library))
         return NS_REFUSE("status takes neither --unit nor --preload nor --library");
     if (library && library[0] != '/')
         return NS_REFUSE("'%s': the path of the library must be absolute", library);
@@ -107,7 +105,7 @@ static int enter(const struct host_options *options, struct ns_host *host)
     }
     if (access("/etc/.", F_OK) != 0)
         return NS_FAIL("--root '%s': not a root file system: it has no /etc", options->root);
-    if (options->action == ENABLE && options->units.n > 0 && !host->is_image &&
+    if (options->action == ENABLE && options->units->n > 0 && !host->is_image &&
         access("/run/systemd/system", F_OK) != 0)
         return NS_FAIL("systemd is not running here; use --preload, or --root for an image");
     return NS_EXIT_YES;
@@ -129,13 +127,13 @@ static int disable(const struct ns_host *host, struct host_options *options)
 {
     int status = NS_EXIT_YES;
     bool changed = false;
-    if (options->preload || options->units.n == 0)
+    if (options->preload || options->units->n == 0)
         status = ns_host_preload_disable(host, &changed);
     if (!options->preload) {
-        int units = ns_host_units_disable(host, options->units.words, options->units.n, &changed);
+        int units = ns_host_units_disable(host, options->units->words, options->units->n, &changed);
         status = units > status ? units : status;
     }
-    if (status == NS_EXIT_YES && !changed && options->units.n == 0)
+    if (status == NS_EXIT_YES && !changed && options->units->n == 0)
         ns_output_line("%s%s",
                        options->preload ? NS_PRELOAD_FILE " does not name "
                                         : "nothing is enabled with ",
@@ -191,8 +189,6 @@ static int print_status(const struct ns_host *host)
     bool good = true;
     unsigned n = 0;
     NS_AUTO_GLOB glob_t found = {0};
-    ns_output_expect("facts");
-    ns_output_expect("enabled");
     if (ns_preload_find_in_file(NS_PRELOAD_FILE, library)) {
         good = print_enabled(NULL, library);
         n++;
@@ -215,11 +211,11 @@ static int print_status(const struct ns_host *host)
     return good ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
-int ns_host_main(int argc, char **argv)
+int ns_host_main(void)
 {
     static struct host_options options;
     static struct ns_host host;
-    if (!parse(argc, argv, &options) || !is_clear(&options))
+    if (!parse(&options) || !is_clear(&options))
         return NS_EXIT_ERROR;
     if (!options.root)
         ns_environment_judge(false);
@@ -241,6 +237,6 @@ int ns_host_main(int argc, char **argv)
     else if (options.preload)
         status = ns_host_preload_enable(&host);
     else
-        status = ns_host_units_enable(&host, options.units.words, options.units.n);
+        status = ns_host_units_enable(&host, options.units->words, options.units->n);
     return status;
 }

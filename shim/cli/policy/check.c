@@ -12,7 +12,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,22 +220,18 @@ static int check_here(void)
     return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);
 }
 
-int ns_check_main(int argc, char **argv)
+int ns_check_main(void)
 {
-    const char *list = NULL;
-    const struct ns_target targets[] = {{NS_CHECK_DIR, &list, 0, 0}, {0}};
+    const char *list = ns_option_text(NS_CHECK_DIR);
     int worst = NS_EXIT_YES;
-    ns_output_expect("files");
-    if (!ns_verbs_read(argc, argv, targets))
-        return NS_EXIT_ERROR;
-    if (list && optind < argc)
-        return NS_FAIL("'%s': a file and --dir cannot be used together", argv[optind]);
+    if (list && ns_operands.n > 0)
+        return NS_FAIL("'%s': a file and --dir cannot be used together", ns_operands.words[0]);
     if (list)
         return check_directories(list, true);
-    if (optind >= argc)
+    if (ns_operands.n == 0)
         return check_here();
-    for (int i = optind; i < argc; i++) {
-        int status = check_file(argv[i], NS_POLICY_NAMED);
+    for (unsigned i = 0; i < ns_operands.n; i++) {
+        int status = check_file(ns_operands.words[i], NS_POLICY_NAMED);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -13,18 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-struct options {
-    const char *policy;
-    const char *process;
-    const char *role, *local, *remote; /* as given; facts has them as the matcher sees them */
-    struct ns_list args;
-    struct ns_socket_facts facts;
-};
-
 /* "10.0.0.1:7001" or "[::1]:7001": an endpoint of a policy with a single address and port. */
-static bool take_address(const char *option, const char *text, struct ns_address *address)
+static bool take_address(enum ns_option option, const char *name, struct ns_address *address)
 {
     enum { ALL_BITS = 128 };
+    const char *text = ns_option_text(option);
     struct ns_endpoint end;
     char problem[256];
     if (!text)
@@ -37,29 +30,22 @@ static bool take_address(const char *option, const char *text, struct ns_address
     return NS_REFUSE(
         "%s must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '%s' (no host "
         "names, and a port from 1 to 65535)",
-        option, text);
+        name, text);
 }
 
-static bool take_options(int argc, char **argv, struct options *options)
+/* The socket as the matcher sees it. */
+static bool take_facts(struct ns_socket_facts *facts)
 {
-    struct ns_socket_facts *facts = &options->facts;
-    const struct ns_target targets[] = {{NS_EXPLAIN_POLICY, &options->policy, 0, 0},
-                                        {NS_EXPLAIN_PROCESS, &options->process, 0, 0},
-                                        {NS_EXPLAIN_ARG, &options->args, 0, 0},
-                                        {NS_EXPLAIN_ROLE, &options->role, 0, 0},
-                                        {NS_EXPLAIN_REMOTE, &options->remote, 0, 0},
-                                        {NS_EXPLAIN_LOCAL, &options->local, 0, 0},
-                                        {0}};
-    if (!ns_verbs_read(argc, argv, targets) ||
-        !take_address("--remote", options->remote, &facts->remote) ||
-        !take_address("--local", options->local, &facts->local))
+    const char *role = ns_option_text(NS_EXPLAIN_ROLE),
+               *process = ns_option_text(NS_EXPLAIN_PROCESS);
+    if (!take_address(NS_EXPLAIN_REMOTE, "--remote", &facts->remote) ||
+        !take_address(NS_EXPLAIN_LOCAL, "--local", &facts->local))
         return false;
-    if (options->role)
-        facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, options->role));
-    if (options->process && *options->process)
-        return true;
-    return NS_REFUSE(
-        "--process is missing: a program's path or name; see 'nagleshim explain --help'");
+    if (role)
+        facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, role));
+    return process ||
+           NS_REFUSE(
+               "--process is missing: a program's path or name; see 'nagleshim explain --help'");
 }
 
 static void say_process(const struct ns_subject *subject, const char *word)
@@ -85,16 +71,16 @@ static void say_process(const struct ns_subject *subject, const char *word)
         ns_output_warning("the library will not reach this process: %s %s", reach->file, reason);
 }
 
-static void say_socket(const struct options *options)
+static void say_socket(void)
 {
+    const char *role = ns_option_text(NS_EXPLAIN_ROLE), *local = ns_option_text(NS_EXPLAIN_LOCAL),
+               *remote = ns_option_text(NS_EXPLAIN_REMOTE);
     cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "socket");
-    ns_output_text(entry, "role", options->role);
-    ns_output_text(entry, "local", options->local);
-    ns_output_text(entry, "remote", options->remote);
-    ns_output_line("socket: %s, local %s, remote %s",
-                   options->role ? options->role : "role not given",
-                   options->local ? options->local : "not given",
-                   options->remote ? options->remote : "not given");
+    ns_output_text(entry, "role", role);
+    ns_output_text(entry, "local", local);
+    ns_output_text(entry, "remote", remote);
+    ns_output_line("socket: %s, local %s, remote %s", role ? role : "role not given",
+                   local ? local : "not given", remote ? remote : "not given");
 }
 
 /* Why a rule does not match, or is undecided because an option is not given; NULL if it matches. A
@@ -238,27 +224,26 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
     return rule ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
-int ns_explain_main(int argc, char **argv)
+int ns_explain_main(void)
 {
-    static struct options options;
     static struct ns_subject subject;
     static struct ns_policy_found found;
-    static const char *const lists[] = {"tried", "rules", "effects", "warnings"};
+    const struct ns_list *args = ns_option_list(NS_EXPLAIN_ARG);
+    struct ns_socket_facts facts = {0};
     int status = NS_EXIT_ERROR;
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        ns_output_expect(lists[i]);
-    if (!take_options(argc, argv, &options))
+    if (!take_facts(&facts))
         return NS_EXIT_ERROR;
-    ns_subject_describe(&subject, (char *)options.process, options.args.words, options.args.n);
+    const char *process = ns_option_text(NS_EXPLAIN_PROCESS);
+    ns_subject_describe(&subject, (char *)process, args->words, args->n);
     if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, true))
         return NS_EXIT_ERROR;
-    say_process(&subject, options.process);
-    say_socket(&options);
+    say_process(&subject, process);
+    say_socket();
     if (ns_environment_off())
         ns_output_warning("%s here", ns_environment_off());
     ns_environment_judge(true);
-    if (ns_subject_find_policy(&subject, options.policy, &found))
-        status = explain_socket(found.policy, &subject, &options.facts);
+    if (ns_subject_find_policy(&subject, ns_option_text(NS_EXPLAIN_POLICY), &found))
+        status = explain_socket(found.policy, &subject, &facts);
     ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }

@@ -93,7 +93,6 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 void ns_top_fill_json(const struct ns_top *top)
 {
     cJSON_AddNumberToObject(ns_output_object(), "seconds", top->seconds);
-    ns_output_expect("rows");
     for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         cJSON *entry = ns_output_entry("rows");

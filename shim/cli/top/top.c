@@ -32,24 +32,6 @@ static void note_signal(int number)
     asked_to_end = number;
 }
 
-static bool read_options(int argc, char **argv, struct options *options)
-{
-    const struct ns_target targets[] = {{NS_TOP_ONCE, &options->once, 0, 0},
-                                        {NS_TOP_JSON, &options->json, 0, 0},
-                                        {NS_TOP_INTERVAL, &options->interval, 0.5, 3600},
-                                        {NS_TOP_PID, &options->pid, 0, 0},
-                                        {NS_TOP_OPENMETRICS, &options->metrics, 0, 0},
-                                        {0}};
-    if (!ns_verbs_read(argc, argv, targets))
-        return false;
-    options->once = options->once || options->json;
-    if (options->interval == 0)
-        options->interval = options->metrics ? 15 : 2;
-    if (!options->json || !options->metrics)
-        return true;
-    return NS_REFUSE("--json and --openmetrics cannot be used together");
-}
-
 /* Take samples until the end of the interval, or of the command. 0 or -errno. */
 static int sample(struct ns_top *top, uint64_t end, bool screen)
 {
@@ -132,12 +114,18 @@ static void catch_signals(void)
             sigaction(signals[i], &action, NULL);
 }
 
-int ns_top_main(int argc, char **argv)
+int ns_top_main(void)
 {
-    struct options options = {0};
+    const struct options options = {
+        .json = ns_option_text(NS_TOP_JSON),
+        .once = ns_option_text(NS_TOP_ONCE) || ns_option_text(NS_TOP_JSON),
+        .metrics = ns_option_text(NS_TOP_OPENMETRICS),
+        .interval = ns_option_number(NS_TOP_INTERVAL, ns_option_text(NS_TOP_OPENMETRICS) ? 15 : 2),
+        .pid = (pid_t)ns_option_number(NS_TOP_PID, 0),
+    };
     static struct ns_top top;
-    if (!read_options(argc, argv, &options))
-        return NS_EXIT_ERROR;
+    if (options.json && options.metrics)
+        return NS_FAIL("--json and --openmetrics cannot be used together");
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
     int error = ns_watch_open(options.pid, ns_top_take_hold, &top, &top.watch);
     if (error)
