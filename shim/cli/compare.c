@@ -152,7 +152,6 @@ static void conclude(struct comparison *comparison)
 
 static const char *verdict(const struct comparison *comparison)
 {
-    static char text[80];
     double without = comparison->arms[WITHOUT].values[MEDIAN];
     double with = comparison->arms[WITH].values[MEDIAN];
     bool faster = with < without;
@@ -161,9 +160,8 @@ static const char *verdict(const struct comparison *comparison)
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
     double factor = faster ? without / with : with / without;
-    snprintf(text, sizeof text, "%.*f times %s with the library", factor < 10 ? 1 : 0, factor,
-             faster ? "faster" : "slower");
-    return text;
+    return ns_words("%.*f times %s with the library", factor < 10 ? 1 : 0, factor,
+                    faster ? "faster" : "slower");
 }
 
 static void print(const struct comparison *comparison)

@@ -106,23 +106,17 @@ static int say_error(const struct ns_cure *cure, int error)
 }
 
 /* "3 connections", "1 listener", or both. */
-static const char *count(const struct ns_cure_row *row, char *text, size_t size)
+static const char *count(const struct ns_cure_row *row)
 {
-    char listeners[32] = "";
-    if (row->listeners)
-        snprintf(listeners, sizeof listeners, "%u listener%s", row->listeners,
-                 ns_plural(row->listeners));
-    if (row->connections)
-        snprintf(text, size, "%u connection%s%s%s", row->connections, ns_plural(row->connections),
-                 row->listeners ? " and " : "", listeners);
-    else
-        snprintf(text, size, "%s", listeners);
-    return text;
+    const char *connections = ns_count(row->connections, "connection"),
+               *listeners = ns_count(row->listeners, "listener");
+    return row->connections && row->listeners ? ns_words("%s and %s", connections, listeners)
+           : row->connections                 ? connections
+                                              : listeners;
 }
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
-    char who[96], sockets[80], what[256] = "";
     const struct {
         const char *what;
         unsigned n;
@@ -130,18 +124,18 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
                    {"delayed ACK limited to two clock ticks", row->delack},
                    {"TCP_NODELAY restored", row->nodelay_restored},
                    {"limit of the delayed ACK restored", row->delack_restored}};
-    snprintf(who, sizeof who, row->pid ? "%s (pid %d)" : "%s", row->name, row->pid);
-    for (size_t i = 0, n = 0; i < sizeof changes / sizeof *changes; i++)
+    const char *who = row->pid ? ns_words("%s (pid %d)", row->name, row->pid) : row->name;
+    const char *what = "";
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (changes[i].n > 0)
-            n += (size_t)snprintf(what + n, sizeof what - n, "%s%s on %u", n ? ", " : "",
-                                  changes[i].what, changes[i].n);
+            what = ns_words("%s%s%s on %u", what, *what ? ", " : "", changes[i].what, changes[i].n);
     if (row->results[NS_CURE_CHANGED] > 0)
-        ns_output_line("%s: %s%s: %s", who, cure->dry_run ? "would change " : "",
-                       count(row, sockets, sizeof sockets), what);
+        ns_output_line("%s: %s%s: %s", who, cure->dry_run ? "would change " : "", count(row), what);
     for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
-            ns_output_line("%s: %u socket%s not changed: %s", who, row->results[i],
-                           ns_plural(row->results[i]), results[i].reason);
+            ns_output_line("%s: %s not changed: %s", who, ns_count(row->results[i], "socket"),
+                           results[i].reason);
+    ns_words_forget(); /* --follow may run for long */
 }
 
 static void add_row(const struct ns_cure_row *row)
@@ -197,9 +191,6 @@ static int report(const struct options *options)
 {
     const struct ns_cure *cure = &options->cure;
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
-    char port[24] = "";
-    if (cure->port)
-        snprintf(port, sizeof port, " with port %u", cure->port);
     print_groups(options);
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
@@ -216,13 +207,14 @@ static int report(const struct options *options)
     if (cure->undo && total[NS_CURE_CHANGED] == 0 && !options->cures_new)
         ns_say("no socket was restored");
     else if (all == 0 && !options->cures_new)
-        ns_say("no TCP socket%s was found%s", port,
+        ns_say("no TCP socket%s was found%s",
+               cure->port ? ns_words(" with port %u", cure->port) : "",
                ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
     if ((total[NS_CURE_CHANGED] > 0 || options->cures_new) && !cure->undo)
         print_advice(options, listeners);
     if (total[NS_CURE_FAILED] > 0)
-        return NS_FAIL("%u socket%s could not be changed: %s", total[NS_CURE_FAILED],
-                       ns_plural(total[NS_CURE_FAILED]), strerror(-cure->error));
+        return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
+                       strerror(-cure->error));
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
     return denied && total[NS_CURE_CHANGED] == 0 && !options->cures_new ? NS_EXIT_DENIED
                                                                         : NS_EXIT_YES;
@@ -283,25 +275,20 @@ static int follow(struct ns_cure *cure, bool lists_new)
 /* Why the kernel does not cure new connections. */
 static const char *reason_of(int error, const struct ns_policy *policy)
 {
-    static char text[128];
-    const struct ns_rule *unfit = error == -ENOTSUP ? ns_code_unfit(policy) : NULL;
-    if (unfit)
-        snprintf(text, sizeof text,
-                 "rule %u asks for a process, which the kernel does not know; name its group "
-                 "instead",
-                 unfit->index + 1);
-    else if (error == -E2BIG)
-        snprintf(text, sizeof text, "the policy has more than %d rules and addresses",
-                 NS_CODE_ENTRIES_MOST);
-    else
-        return error == -ENODEV   ? "no cgroup2 file system is mounted"
-               : error == -EXDEV  ? "the root of the control groups is not visible here"
-               : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
-               : error == -EACCES ? "no permission to write " NS_GROUP_PINS
-               : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
-               : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
-                                  : strerror(-error);
-    return text;
+    const struct ns_rule *unfit = ns_code_unfit(policy);
+    if (error == -ENOTSUP && unfit)
+        return ns_words("rule %u asks for a process, which the kernel does not know; name its "
+                        "group instead",
+                        unfit->index + 1);
+    if (error == -E2BIG)
+        return ns_words("the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
+    return error == -ENODEV   ? "no cgroup2 file system is mounted"
+           : error == -EXDEV  ? "the root of the control groups is not visible here"
+           : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
+           : error == -EACCES ? "no permission to write " NS_GROUP_PINS
+           : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
+           : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
+                              : strerror(-error);
 }
 
 static int find_groups(struct options *options)

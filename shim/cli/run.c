@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
@@ -48,18 +49,13 @@ static bool put_environment(const char *name, const char *value)
 
 static bool put_policy_of_options(void)
 {
-    char send[64] = "", ack[64] = "", delay[64] = "", text[512];
+    const char *send = ns_option_text(NS_RUN_SEND), *ack = ns_option_text(NS_RUN_ACK),
+               *delay = ns_option_text(NS_RUN_MAX_DELAY_US);
     /* The words have been checked against lists, and need no escapes. */
-    if (ns_option_text(NS_RUN_SEND))
-        snprintf(send, sizeof send, ",\"send\":\"%s\"", ns_option_text(NS_RUN_SEND));
-    if (ns_option_text(NS_RUN_ACK))
-        snprintf(ack, sizeof ack, ",\"ack\":\"%s\"", ns_option_text(NS_RUN_ACK));
-    if (ns_option_text(NS_RUN_MAX_DELAY_US))
-        snprintf(delay, sizeof delay, ",\"max_delay_us\":%.0f",
-                 ns_option_number(NS_RUN_MAX_DELAY_US, 0));
-    snprintf(text, sizeof text,
-             "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}", send, ack,
-             delay);
+    const char *text = ns_words(
+        "{\"version\":1,\"rules\":[{\"name\":\"" NS_POLICY_OF_RUN "\"%s%s%s}]}",
+        send ? ns_words(",\"send\":\"%s\"", send) : "", ack ? ns_words(",\"ack\":\"%s\"", ack) : "",
+        delay ? ns_words(",\"max_delay_us\":%.0f", ns_option_number(NS_RUN_MAX_DELAY_US, 0)) : "");
     return put_environment("NAGLESHIM_POLICY", text);
 }
 
@@ -78,14 +74,14 @@ static bool put_policy(void)
  * be of the other kind. */
 static bool put_library(const struct ns_reach *reach)
 {
-    char path[PATH_MAX], reason[PATH_MAX];
-    bool found = reach->narrow && ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, path, reason);
-    if (reach->narrow && !found)
-        WARN("the library will not reach %s: %s", reach->program, reason);
-    if (!found && !ns_preload_take(0, path))
+    char path[PATH_MAX];
+    const char *missing =
+        reach->narrow ? ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, path) : NULL;
+    if (missing)
+        WARN("the library will not reach %s: %s", reach->program, missing);
+    if ((missing || !reach->narrow) && !ns_preload_take(0, path))
         return false;
-    char *variable = ns_preload_variable(path, reach->file); /* stays in the environment */
-    return variable && putenv(variable) == 0;
+    return putenv(ns_preload_variable(path, reach->file)) == 0;
 }
 
 /* The policy that the program will get from the environment as it is now. */

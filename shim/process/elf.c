@@ -166,25 +166,27 @@ bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size
     return false;
 }
 
-bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_t size)
+const char *ns_elf_path_unfit(const char *path, uint16_t narrow)
 {
     static struct ns_elf elf;
+    static char text[80];
     struct stat st;
     /* The name may be a FIFO's or a terminal's. */
     NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    reason[0] = '\0';
     if (fd < 0 || fstat(fd, &st) != 0)
-        snprintf(reason, size, "cannot be read: %s", strerror(errno));
+        snprintf(text, sizeof text, "cannot be read: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
-        snprintf(reason, size, "is not a regular file");
+        return "is not a regular file";
     else if (st.st_size == 0)
-        snprintf(reason, size, "is empty");
+        return "is empty";
     else if (ns_elf_inspect(fd, &elf) != 0 || ((elf.native || elf.narrow) && !elf.is_library))
-        snprintf(reason, size, "is not a library");
+        return "is not a library";
     else if (narrow ? elf.narrow != narrow : !elf.native)
-        snprintf(reason, size, "is built for another kind of machine");
+        return "is built for another kind of machine";
     else if (elf.needs > (uint64_t)st.st_size)
-        snprintf(reason, size, "is truncated: it has %" PRIu64 " bytes and needs %" PRIu64,
+        snprintf(text, sizeof text, "is truncated: it has %" PRIu64 " bytes and needs %" PRIu64,
                  (uint64_t)st.st_size, elf.needs);
-    return reason[0] != '\0';
+    else
+        return NULL;
+    return text;
 }

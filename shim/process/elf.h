@@ -39,10 +39,10 @@ bool ns_elf_path_makes_sockets(const char *path);
 bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),
                        char *name, size_t size);
 
-/* Would the loader of a native program, or of a program whose elf.narrow this is, refuse the file
- * as a library, or map a truncated one without looking at its size, so that the process gets
- * SIGBUS? A file that cannot be opened is unfit, too. Then true, and reason is the end of a
- * sentence that begins with the file. */
-bool ns_elf_path_is_unfit(const char *path, uint16_t narrow, char *reason, size_t size);
+/* Why the loader of a native program, or of a program whose elf.narrow this is, would refuse the
+ * file as a library, or map a truncated one without looking at its size, so that the process gets
+ * SIGBUS: the end of a sentence that begins with the file, valid until the next call. NULL: it
+ * would not. */
+const char *ns_elf_path_unfit(const char *path, uint16_t narrow);
 
 #endif

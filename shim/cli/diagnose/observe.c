@@ -61,7 +61,7 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
     static char record[sizeof observation->directory + 20], experiment[40];
     static struct ns_reach reach;
     char library[PATH_MAX], text[PATH_MAX];
-    const char *list = getenv("LD_PRELOAD"), *what = options->experiment;
+    const char *list = getenv("LD_PRELOAD"), *what = options->experiment, *missing;
     if (options->outside)
         return;
     ns_reach_inspect(options->program[0], &reach);
@@ -74,8 +74,8 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
             diagnosis,
             "LD_PRELOAD already names the library, so the program ran with it and was seen from "
             "outside only");
-    } else if (!ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library, text)) {
-        NS_NOTE(diagnosis, OUTSIDE "%s", text);
+    } else if ((missing = ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library))) {
+        NS_NOTE(diagnosis, OUTSIDE "%s", missing);
     } else if (!make_directory(observation)) {
         NS_NOTE(diagnosis, OUTSIDE
                 "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
@@ -193,6 +193,5 @@ void ns_observe_end(struct ns_observation *observation)
             unlinkat(observation->fd, entry->d_name, 0);
     /* If the name is another directory's now, it is only removed if it is empty. */
     rmdir(observation->directory);
-    free(observation->environment[0]);
     *observation = (struct ns_observation){0};
 }

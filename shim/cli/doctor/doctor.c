@@ -101,8 +101,7 @@ static void print_status(const struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     if (examination->policy[0])
-        ns_output_fact("policy", "%s, %" PRIu32 " rule%s", examination->policy, status->n_rules,
-                       ns_plural(status->n_rules));
+        ns_output_fact("policy", "%s, %s", examination->policy, ns_count(status->n_rules, "rule"));
     else if (examination->has_policy)
         ns_output_fact("policy", "built in");
     if (status->state != NS_STATUS_ACTIVE)

@@ -165,7 +165,8 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     const struct ns_proc *proc = &examination->proc;
     const char *where =
         ns_proc_lives_elsewhere(proc) ? " in the process's own root or mount namespace" : "";
-    char reason[128], link[32];
+    const char *unfit;
+    char link[32];
     if (!strchr(entry, '/') || strchr(entry, '$')) {
         ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
             entry, where);
@@ -175,8 +176,8 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd < 0)
         ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
-    else if (ns_elf_path_is_unfit(link, examination->elf.narrow, reason, sizeof reason))
-        ADD(UNFIT, "%s %s", entry, reason);
+    else if ((unfit = ns_elf_path_unfit(link, examination->elf.narrow)))
+        ADD(UNFIT, "%s %s", entry, unfit);
     else if (is_newer(fd, proc))
         ADD(EARLIER, "%s was put there, or changed, after the process was started: restart it",
             entry);

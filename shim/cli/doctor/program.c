@@ -72,11 +72,10 @@ static bool makes_sockets(const char *program, const char *library)
 /* Would the program's loader load the library? */
 static void judge_loading(const struct ns_reach *reach, const char *library, bool is_preloaded)
 {
-    char reason[512];
+    const char *reason;
     if (reach->verdict != NS_REACH_YES)
         return;
-    switch (
-        ns_trial_load(reach->loader, reach->file, library, is_preloaded, reason, sizeof reason)) {
+    switch (ns_trial_load(reach->loader, reach->file, library, is_preloaded, &reason)) {
     case NS_TRIAL_LOADED:
         ns_output_fact("trial", "the program's loader accepts the library");
         has_sockets = makes_sockets(reach->file, library);
@@ -94,7 +93,8 @@ static void judge_loading(const struct ns_reach *reach, const char *library, boo
 static bool judge_library(const struct ns_reach *reach)
 {
     const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader), *source = NULL;
-    char library[PATH_MAX], reason[PATH_MAX];
+    const char *missing = NULL;
+    char library[PATH_MAX];
     if (list && ns_preload_find(list, library))
         source = "LD_PRELOAD";
     else if (libc && strcmp(libc, "glibc") == 0 &&
@@ -102,8 +102,10 @@ static bool judge_library(const struct ns_reach *reach)
         source = NS_PRELOAD_FILE;
     else
         ns_output_fact("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (!source && !ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, library, reason)) {
-        REASON("%s", reason);
+    if (!source)
+        missing = ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, library);
+    if (missing) {
+        REASON("%s", missing);
     } else {
         ns_output_fact("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
         judge_loading(reach, library, source);

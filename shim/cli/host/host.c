@@ -141,29 +141,29 @@ static int disable(const struct ns_host *host, struct host_options *options)
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
-/* Does the loader find the library, whose name has no slash, or has $LIB? */
-static bool is_found(const char *unit, const char *library, char *reason, size_t size)
+/* Why the loader does not find the library, whose name has no slash, or has $LIB; or NULL. */
+static const char *unfound(const char *unit, const char *library)
 {
     static struct ns_reach reach;
+    const char *reason;
     ns_reach_inspect("/bin/true", &reach);
-    return ns_trial_load(reach.loader, reach.file, library, !unit, reason, size) !=
-           NS_TRIAL_REFUSED;
+    bool is_refused =
+        ns_trial_load(reach.loader, reach.file, library, !unit, &reason) == NS_TRIAL_REFUSED;
+    return is_refused ? reason : NULL;
 }
 
 /* unit: NULL for every program. Is the library good? */
 static bool print_enabled(const char *unit, const char *library)
 {
     cJSON *entry = ns_output_entry("enabled");
-    char reason[512];
     ns_output_fact(unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
     bool is_path = library[0] == '/' && !strchr(library, '$');
-    if (is_path ? !ns_elf_path_is_unfit(library, 0, reason, sizeof reason)
-                : is_found(unit, library, reason, sizeof reason))
-        return true;
-    ns_output_fact("wrong", "%s %s", library, reason);
-    return false;
+    const char *wrong = is_path ? ns_elf_path_unfit(library, 0) : unfound(unit, library);
+    if (wrong)
+        ns_output_fact("wrong", "%s %s", library, wrong);
+    return !wrong;
 }
 
 /* The control groups whose connections the kernel cures. Returns how many there are. */

@@ -41,7 +41,8 @@ bool ns_host_judge_library(const struct ns_host *host)
 {
     static const char program[] = "/bin/true";
     const char *library = host->library;
-    char path[PATH_MAX], reason[1024];
+    char path[PATH_MAX];
+    const char *reason;
     struct stat st;
     if (strpbrk(library, NS_PRELOAD_SEPARATORS "$#%\"\\"))
         return NS_REFUSE("'%s' has a character that LD_PRELOAD or a unit cannot express", library);
@@ -52,10 +53,10 @@ bool ns_host_judge_library(const struct ns_host *host)
                          st.st_mode & 07777);
     if (!is_roots(library) || !is_roots(path))
         return false;
-    if (!ns_trial_start(program, NULL, reason, sizeof reason))
+    if ((reason = ns_trial_start(program, NULL)))
         return NS_REFUSE("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?",
                          program, reason);
-    if (!ns_trial_start(program, library, reason, sizeof reason))
+    if ((reason = ns_trial_start(program, library)))
         return NS_REFUSE("%s, started with the library, %s", program, reason);
     return true;
 }
@@ -68,11 +69,11 @@ static const struct {
 bool ns_host_is_found(const char *name, const char *library)
 {
     static struct ns_reach reach;
-    char path[PATH_MAX], found[PATH_MAX], meant[PATH_MAX], reason[128];
+    char path[PATH_MAX], found[PATH_MAX], meant[PATH_MAX];
     ns_reach_inspect("/bin/true", &reach);
     const char *loader = reach.loader;
     for (size_t i = 0; i < sizeof narrow_loaders / sizeof *narrow_loaders; i++)
-        if (!ns_elf_path_is_unfit(library, narrow_loaders[i].machine, reason, sizeof reason))
+        if (!ns_elf_path_unfit(library, narrow_loaders[i].machine))
             loader = narrow_loaders[i].loader;
     return ns_trial_find(loader, library, name, path) && realpath(path, found) &&
            realpath(library, meant) && strcmp(found, meant) == 0;
@@ -84,14 +85,15 @@ bool ns_host_is_found(const char *name, const char *library)
 static bool name_for_both(const struct ns_host *host, const char **name)
 {
     static struct ns_reach reach;
-    char narrow[PATH_MAX], reason[PATH_MAX];
+    char narrow[PATH_MAX];
     for (size_t i = 0; i < sizeof narrow_loaders / sizeof *narrow_loaders; i++) {
         ns_reach_inspect(narrow_loaders[i].loader, &reach);
         if (reach.narrow != narrow_loaders[i].machine)
             continue;
-        if (!ns_preload_locate(NS_LIBRARY_NAME, reach.narrow, narrow, reason)) {
+        const char *missing = ns_preload_locate(NS_LIBRARY_NAME, reach.narrow, narrow);
+        if (missing) {
             ns_say("warning: there are 32-bit programs, for %s, and each will print an error: %s",
-                   narrow_loaders[i].loader, reason);
+                   narrow_loaders[i].loader, missing);
             continue;
         }
         const char *const libraries[] = {host->library, narrow};
@@ -176,8 +178,8 @@ static bool remove_entries(const struct ns_host *host, char *text)
 /* Starts a program with the new file; restores the old one if that fails. */
 static int try_file(const char *library, struct ns_change *change)
 {
-    char reason[1024];
-    if (!ns_trial_start("/bin/true", NULL, reason, sizeof reason))
+    const char *reason = ns_trial_start("/bin/true", NULL);
+    if (reason)
         return NS_FAIL("/bin/true, started with the library, %s; %s", reason,
                        ns_change_undo(change) ? "nothing was changed"
                                               : NS_PRELOAD_FILE

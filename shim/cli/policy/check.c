@@ -144,8 +144,7 @@ static int check_file(const char *file, enum ns_policy_origin origin)
         fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n", check.name,
                 NS_POLICY_ERRORS_MOST);
     if (policy)
-        ns_output_line("%s: valid, %zu rule%s%s", check.name, policy->n_rules,
-                       ns_plural(policy->n_rules),
+        ns_output_line("%s: valid, %s%s", check.name, ns_count(policy->n_rules, "rule"),
                        policy->enabled ? "" : ", not enabled: every socket is left alone");
     if (policy) {
         ns_check_warn(policy, &(struct ns_check_listener){say_warning, &check});

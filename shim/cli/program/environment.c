@@ -84,12 +84,12 @@ void ns_environment_judge(bool is_report)
 
 const char *ns_environment_off(void)
 {
-    static char text[128];
     const char *off = value_of("NAGLESHIM_OFF");
-    snprintf(text, sizeof text,
-             "NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the library is switched off",
-             off ? off : "");
-    return off && strcmp(off, "0") != 0 ? text : NULL;
+    return !off || strcmp(off, "0") == 0
+               ? NULL
+               : ns_words("NAGLESHIM_OFF is '%.40s' (neither empty nor 0), so the library is "
+                          "switched off",
+                          off);
 }
 
 bool ns_environment_policy_file(const char *file, char path[PATH_MAX])

@@ -3,6 +3,7 @@
 #include "cli/program/program.h"
 
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -29,51 +30,44 @@ static bool exists_for_narrow(const char *here, const char *name, uint16_t narro
                               char path[PATH_MAX])
 {
     const char *const places[] = {here, NS_LIBDIR, "/usr/local/lib", "/usr/lib"};
-    char pattern[2 * PATH_MAX], reason[128];
+    char pattern[2 * PATH_MAX];
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         NS_AUTO_GLOB glob_t files = {0};
         /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
         snprintf(pattern, sizeof pattern, "%s{,/*,/../*}/%s", places[i], name);
         glob(pattern, GLOB_BRACE, NULL, &files);
         for (size_t j = 0; j < files.gl_pathc; j++)
-            if (!ns_elf_path_is_unfit(files.gl_pathv[j], narrow, reason, sizeof reason) &&
-                realpath(files.gl_pathv[j], path))
+            if (!ns_elf_path_unfit(files.gl_pathv[j], narrow) && realpath(files.gl_pathv[j], path))
                 return true;
     }
     return false;
 }
 
-bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
-                       char reason[PATH_MAX])
+const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX])
 {
-    char here[PATH_MAX] = "", lib[PATH_MAX + 8], unfit[128];
+    char here[PATH_MAX] = "", lib[PATH_MAX + 8];
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(lib, sizeof lib, "%s/../lib", here);
     if (narrow && !exists_for_narrow(here, name, narrow, path))
-        snprintf(reason, PATH_MAX,
-                 "there is no %s for 32-bit programs: install the package libnagleshim:%s, or type "
-                 "'make install-library CC=%s-gcc B=build/%s LIBDIR=DIRECTORY'",
-                 name, narrow == EM_386 ? "i386" : "armhf",
-                 narrow == EM_386 ? "i686-linux-gnu" : "arm-linux-gnueabihf",
-                 narrow == EM_386 ? "i386" : "armhf");
-    else if (!narrow && !exists_in(here, name, path) && !exists_in(lib, name, path) &&
-             !exists_in(NS_LIBDIR, name, path))
-        snprintf(reason, PATH_MAX, "cannot find %s beside this command, in ../lib or in " NS_LIBDIR,
-                 name);
+        return ns_words(
+            "there is no %s for 32-bit programs: install the package libnagleshim:%s, or type "
+            "'make install-library CC=%s-gcc B=build/%s LIBDIR=DIRECTORY'",
+            name, narrow == EM_386 ? "i386" : "armhf",
+            narrow == EM_386 ? "i686-linux-gnu" : "arm-linux-gnueabihf",
+            narrow == EM_386 ? "i386" : "armhf");
+    if (!narrow && !exists_in(here, name, path) && !exists_in(lib, name, path) &&
+        !exists_in(NS_LIBDIR, name, path))
+        return ns_words("cannot find %s beside this command, in ../lib or in " NS_LIBDIR, name);
     /* The loader replaces $LIB and other names after a dollar sign. */
-    else if (strpbrk(path, NS_PRELOAD_SEPARATORS "$"))
-        snprintf(reason, PATH_MAX,
-                 "'%s' cannot be written in LD_PRELOAD: its path must have no space, colon or "
-                 "dollar sign",
-                 path);
+    if (strpbrk(path, NS_PRELOAD_SEPARATORS "$"))
+        return ns_words("'%s' cannot be written in LD_PRELOAD: its path must have no space, colon "
+                        "or dollar sign",
+                        path);
     /* A truncated file would end the program with SIGBUS; the loader ignores other unfit files. */
-    else if (ns_elf_path_is_unfit(path, narrow, unfit, sizeof unfit))
-        snprintf(reason, PATH_MAX, "the library would not load: %s %s; install it again", path,
-                 unfit);
-    else
-        return true;
-    return false;
+    const char *unfit = ns_elf_path_unfit(path, narrow);
+    return unfit ? ns_words("the library would not load: %s %s; install it again", path, unfit)
+                 : NULL;
 }
 
 static bool has_base_name(const char *entry, size_t length, const char *name)
@@ -164,22 +158,17 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])
 
 bool ns_preload_take(uint16_t narrow, char path[PATH_MAX])
 {
-    char reason[PATH_MAX];
-    bool found = ns_preload_locate(NS_LIBRARY_NAME, narrow, path, reason);
-    if (!found)
-        ns_say("%s", reason);
-    return found;
+    const char *reason = ns_preload_locate(NS_LIBRARY_NAME, narrow, path);
+    return !reason || NS_REFUSE("%s", reason);
 }
 
 char *ns_preload_variable(const char *library, const char *program)
 {
     const char *own = getenv("LD_PRELOAD");
-    char name[NAME_MAX + 1] = "", *old, *variable;
+    char name[NAME_MAX + 1] = "";
     if (!ns_elf_path_needs(program, is_sanitizer, name, sizeof name))
         name[0] = '\0';
-    if (asprintf(&old, "%s:%s", name, own ? own : "") < 0)
-        return NULL;
+    const char *old = ns_words("%s:%s", name, own ? own : "");
     NS_AUTO_FREE char *list = ns_preload_join(old, library);
-    free(old);
-    return asprintf(&variable, "LD_PRELOAD=%s", list) >= 0 ? variable : NULL;
+    return ns_words("LD_PRELOAD=%s", list);
 }

@@ -57,16 +57,15 @@ char *ns_preload_join(const char *old, const char *library);
 
 /* Finds the library with this name beside this command, in ../lib, or in the directory it was built
  * for. narrow: ns_elf.narrow of the program; a library for 32-bit programs is searched for in the
- * neighbours of these directories, and in those of the system. Returns false if no library is
- * found, or one that does not load; reason is then a sentence without its full stop. */
-bool ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX],
-                       char reason[PATH_MAX]);
+ * neighbours of these directories, and in those of the system. Returns NULL, or, if none is found
+ * or one that does not load, a sentence that says so, without its full stop. */
+const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX]);
 
-/* The same for the library that cures, with one line on stderr if it is not found. */
+/* The same for the library that cures. False, after a message, if it is not found. */
 bool ns_preload_take(uint16_t narrow, char path[PATH_MAX]);
 
 /* "LD_PRELOAD=" with a library added to this command's own list, behind the sanitizer's library
- * that the program's file needs, if any; NULL as above. */
+ * that the program's file needs, if any. It stays. */
 char *ns_preload_variable(const char *library, const char *program);
 
 /* --- reach.c: a program ----------------------------------------------------------------------- */
@@ -138,7 +137,7 @@ void ns_program_say_not_found(const char *word);
 /* Says why execvp has failed with this errno. Returns the exit status, 126 or 127. */
 int ns_program_say_failure(const char *word, int error);
 
-/* 'rule 2 "quotes"', or 'rule 2' if it has no name; valid until the next call. */
+/* 'rule 2 "quotes"', or 'rule 2' if it has no name. */
 const char *ns_rule_title(const struct ns_rule *rule);
 
 /* --- trial.c: the library in a child of this command ------------------------------------------ */
@@ -151,18 +150,18 @@ enum ns_trial_result { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
 
 /* Lets the loader list what it would load; no code of the program or of the library runs. loader:
  * what program asks for, "" if it asks for none. is_preloaded: LD_PRELOAD or ld.so.preload names
- * the library already; otherwise it is put into LD_PRELOAD. reason is filled for REFUSED (the
- * loader's message) and UNTRIED. Takes ten seconds at most. */
+ * the library already; otherwise it is put into LD_PRELOAD. why is set for REFUSED (the loader's
+ * message) and UNTRIED, until the next trial. Takes ten seconds at most. */
 enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
-                                   bool is_preloaded, char *reason, size_t size);
+                                   bool is_preloaded, const char **why);
 
 /* After NS_TRIAL_LOADED: the next file that the loader has listed, except the libraries of libc and
  * library itself; false if there is none. *place is NULL at first. */
 bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX]);
 
 /* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
- * without LD_PRELOAD. True if it exits with 0 and prints nothing; otherwise reason continues a
- * sentence that begins with the program. Takes ten seconds at most. */
-bool ns_trial_start(const char *program, const char *library, char *reason, size_t size);
+ * without LD_PRELOAD. NULL if it exits with 0 and prints nothing; otherwise the end of a sentence
+ * that begins with the program, until the next trial. Takes ten seconds at most. */
+const char *ns_trial_start(const char *program, const char *library);
 
 #endif

@@ -270,8 +270,7 @@ static void print_policy(const struct ns_policy_found *found)
     else if (is_builtin)
         ns_output_line("policy: built in");
     else
-        ns_output_line("policy: %s, %zu rule%s", found->path, policy->n_rules,
-                       ns_plural(policy->n_rules));
+        ns_output_line("policy: %s, %s", found->path, ns_count(policy->n_rules, "rule"));
 }
 
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
@@ -300,11 +299,8 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
 
 const char *ns_rule_title(const struct ns_rule *rule)
 {
-    static char title[256];
-    const char *name = rule->name, *quote = name ? "\"" : "";
-    snprintf(title, sizeof title, "rule %u%s%s%s%s", rule->index + 1, name ? " " : "", quote,
-             name ? name : "", quote);
-    return title;
+    return rule->name ? ns_words("rule %u \"%s\"", rule->index + 1, rule->name)
+                      : ns_words("rule %u", rule->index + 1);
 }
 
 void ns_program_say_not_found(const char *word)

@@ -58,7 +58,7 @@ static bool is_trusted(const char *loader)
            (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-static char output[OUTPUT_MOST];
+static char output[OUTPUT_MOST], reason[1024];
 
 /* The next line "\tNAME => PATH (0x00007f...)" of the loader's list; a path alone is a name, too.
  * *place is NULL at first. */
@@ -118,15 +118,17 @@ bool ns_trial_find(const char *loader, const char *library, const char *name, ch
     return is_listed(name, path);
 }
 
+#define BECAUSE(...) (snprintf(reason, sizeof reason, __VA_ARGS__), reason)
+
 enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
-                                   bool is_preloaded, char *reason, size_t size)
+                                   bool is_preloaded, const char **why)
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
     char path[PATH_MAX];
     if (*loader == '\0' || !is_trusted(loader)) {
-        snprintf(reason, size, "%s%s", loader,
-                 *loader ? " belongs to another user than root, and was not run"
-                         : "the program is a loader itself");
+        *why = BECAUSE("%s%s", loader,
+                       *loader ? " belongs to another user than root, and was not run"
+                               : "the program is a loader itself");
         return NS_TRIAL_UNTRIED;
     }
     int status = run(words, is_preloaded ? NULL : library, false, output);
@@ -135,34 +137,30 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
     /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short)..." */
     char *line = strstr(output, library);
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
-        snprintf(reason, size, "it ended by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    } else if (line) {
-        while (line > output && line[-1] != '\n')
-            line--;
-        snprintf(reason, size, "%.*s", (int)strcspn(line, "\n"), line);
-    } else {
-        snprintf(reason, size, "the loader does not list what it loads");
+        *why = BECAUSE("it ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return NS_TRIAL_REFUSED;
+    }
+    if (!line) {
+        *why = "the loader does not list what it loads";
         return NS_TRIAL_UNTRIED;
     }
+    while (line > output && line[-1] != '\n')
+        line--;
+    *why = BECAUSE("%.*s", (int)strcspn(line, "\n"), line);
     return NS_TRIAL_REFUSED;
 }
 
-bool ns_trial_start(const char *program, const char *library, char *reason, size_t size)
+const char *ns_trial_start(const char *program, const char *library)
 {
     char *const words[] = {(char *)program, NULL};
     int status = run(words, library, true, output);
     output[strcspn(output, "\n")] = '\0';
     if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
-        snprintf(reason, size, "cannot be executed");
-    else if (WIFSIGNALED(status))
-        snprintf(reason, size, "is killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else if (WEXITSTATUS(status) != 0)
-        snprintf(reason, size, "exits with %d: %s", WEXITSTATUS(status), output);
-    else if (*output)
-        snprintf(reason, size, "prints: %s", output);
-    else
-        return true;
-    return false;
+        return "cannot be executed";
+    if (WIFSIGNALED(status))
+        return BECAUSE("is killed by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) != 0)
+        return BECAUSE("exits with %d: %.900s", WEXITSTATUS(status), output);
+    return *output ? BECAUSE("prints: %.900s", output) : NULL;
 }
