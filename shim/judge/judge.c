@@ -151,7 +151,7 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
     if (!is_inside(look)) {
         /* The piece before was sent then, and the held one was written later. */
         begin = ago(look, look->since_sent_ms);
-        if (judge->verdict.looks > 1 && begin < judge->last.at)
+        if (begin < judge->last.at)
             begin = judge->last.at;
     }
     judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
@@ -302,11 +302,11 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
     /* A sample that shows both may show a request and its answer, if nothing is unacknowledged. */
     bool both = answered && wrote && look->unacked == 0, replied = answered && judge->spoke;
     uint64_t gaps = judge->verdict.gaps;
-    if (judge->verdict.looks > 1)
+    if (last->at > 0)
         watch_ack(judge, look);
     else
         judge->stuck_at = look->at;
-    if (judge->verdict.looks > 1 && (answered || wrote)) {
+    if (last->at > 0 && (answered || wrote)) {
         uint64_t length = look->at - judge->stuck_at;
         /* Between looks that are far apart, several answers may have come. */
         bool counts = look->at - last->at < (uint64_t)APART_MS * MS &&
@@ -324,12 +324,17 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
     judge->spoke = (wrote && !both) || (judge->spoke && !answered);
 }
 
+/* The sample before, of this connection. */
+static const struct ns_look *before(const struct ns_judge *judge)
+{
+    return judge->last.at > 0 ? &judge->last : NULL;
+}
+
 static void note_delay(struct ns_judge *judge, const struct ns_look *look)
 {
-    const struct ns_look *before = judge->verdict.looks > 1 ? &judge->last : NULL;
-    if (ns_hold_at(look, before) != NS_HELD_NOT)
+    if (ns_hold_at(look, before(judge)) != NS_HELD_NOT)
         return;
-    enum ns_delay delay = ns_hold_delay(look, before);
+    enum ns_delay delay = ns_hold_delay(look, before(judge));
     if (delay != NS_DELAY_PEER && judge->stuck != NS_DELAY_WINDOW)
         judge->stuck = (uint8_t)delay;
 }
@@ -358,11 +363,10 @@ static void watch_wait(struct ns_judge *judge, const struct ns_look *look, bool 
 static void note(struct ns_judge *judge, const struct ns_look *look)
 {
     struct ns_verdict *verdict = &judge->verdict;
-    if (verdict->looks == 0) {
+    if (verdict->looks++ == 0)
         judge->first_at = look->at;
-        judge->first_segments = look->sent_segments;
-    }
-    verdict->looks++;
+    if (judge->last.at > 0)
+        verdict->segments += look->sent_segments - judge->last.sent_segments;
     if (look->min_rtt_us != UINT32_MAX && look->min_rtt_us > 0 &&
         (verdict->rtt_us == 0 || look->min_rtt_us < verdict->rtt_us))
         verdict->rtt_us = look->min_rtt_us;
@@ -371,7 +375,6 @@ static void note(struct ns_judge *judge, const struct ns_look *look)
     if (!(look->flags & NS_LOOK_KNOWS_UNSENT))
         verdict->doubt = NS_DOUBT_NO_UNSENT;
     verdict->watched_ns = look->at - judge->first_at;
-    verdict->segments = look->sent_segments - judge->first_segments;
 }
 
 /* Can this sample begin a hold? */
@@ -380,28 +383,39 @@ static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
     if (judge->state != FREE || look->flags & NS_LOOK_PUSHED ||
         (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
         return false;
-    enum ns_held held = ns_hold_at(look, judge->verdict.looks > 1 ? &judge->last : NULL);
+    enum ns_held held = ns_hold_at(look, before(judge));
     if (held == NS_HELD_UNPROVABLE &&
         (look->sent != judge->last.sent || look->unsent != judge->last.unsent))
         judge->verdict.unprovable++;
     return held == NS_HELD_BY_NAGLE;
 }
 
+/* Bytes that were released and not answered are late. */
+static void end_release(const struct ns_judge *judge, struct ns_verdict *verdict)
+{
+    if (judge->state != RELEASED || judge->last.at - judge->hold.end <= prompt(judge))
+        return;
+    verdict->late++;
+    verdict->late_ns += judge->hold.cost;
+}
+
+void ns_judge_next(struct ns_judge *judge)
+{
+    end_release(judge, &judge->verdict);
+    judge->state = FREE;
+    judge->last.at = judge->wait.at = judge->came_at = judge->lone_low = 0;
+    judge->last.acked = judge->last.received = judge->last.sent = 0;
+    judge->spoke = false;
+}
+
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold)
 {
     const struct ns_look *last = &judge->last;
-    bool ended = false, is_first = judge->verdict.looks == 0;
-    if (!is_first && look->at < last->at)
+    bool ended = false;
+    if (look->at < last->at)
         return false; /* out of order, it would be misleading */
-    /* A new connection: no hold continues across it. */
-    if (!is_first &&
-        (look->acked < last->acked || look->received < last->received || look->sent < last->sent)) {
-        judge->state = FREE;
-        judge->wait.at = judge->came_at = judge->lone_low = 0;
-        judge->spoke = false;
-        judge->first_segments = look->sent_segments - (uint32_t)judge->verdict.segments;
-        judge->last = *look;
-    }
+    if (look->acked < last->acked || look->received < last->received || look->sent < last->sent)
+        ns_judge_next(judge);
     note(judge, look);
     if (!is_inside(look))
         watch_stand(judge, look);
@@ -422,10 +436,7 @@ bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
 {
     *verdict = judge->verdict;
-    if (judge->state == RELEASED && judge->last.at - judge->hold.end > prompt(judge)) {
-        verdict->late++;
-        verdict->late_ns += judge->hold.cost;
-    }
+    end_release(judge, verdict);
     if (ns_weigh_doubts(&judge->weigh, judge->tick_ns, ns_verdict_trip(verdict) + MS))
         ns_verdict_doubt(verdict);
     ns_verdict_grade(verdict);

@@ -76,10 +76,11 @@ bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t mo
 
 /* --- judge.c: the state of a connection ------------------------------------------------------ */
 
-/* The state of one connection. Initialised by ns_judge_begin; private to the judge. */
+/* The state of a connection, or of successive ones. Initialised by ns_judge_begin; private to the judge. */
 struct ns_judge {
     struct ns_verdict verdict;
-    struct ns_look last, held, wait; /* last of all; last with the hold; first of the wait */
+    struct ns_look last, held, wait; /* last of all; last with the hold; first of the wait; at 0:
+                                      * none of this connection */
     struct ns_hold hold;             /* present, or released and not yet judged by its answer */
     uint64_t tick_ns, first_at;
     uint64_t busy_ns, paused_at;          /* how long the program did not wait during the hold */
@@ -91,7 +92,6 @@ struct ns_judge {
     int64_t ahead;                /* acked - sent: acked counts the SYN */
     struct ns_weigh weigh;
     uint32_t seen; /* samples with the hold */
-    uint32_t first_segments;
     uint8_t state, stuck;
     bool spoke, answered_early;
 };
@@ -101,6 +101,9 @@ void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns);
 
 /* The next sample, in order of time. Returns true and fills *hold if a hold has ended. */
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold);
+
+/* The next sample is of another connection. */
+void ns_judge_next(struct ns_judge *judge);
 
 /* The verdict so far. More samples may follow. */
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict);

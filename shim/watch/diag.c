@@ -185,39 +185,31 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
                 void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
                 void *context)
 {
-    static _Alignas(struct nlmsghdr) char buffers[NS_DIAG_AT_ONCE][ANSWER_ROOM];
+    static _Alignas(struct nlmsghdr) char buffer[ANSWER_ROOM];
     static uint32_t first;
     struct question questions[NS_DIAG_AT_ONCE];
-    struct mmsghdr messages[NS_DIAG_AT_ONCE];
-    struct iovec parts[NS_DIAG_AT_ONCE];
     uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
-    int n;
+    ssize_t n;
     first += NS_DIAG_AT_ONCE;
-    memset(messages, 0, sizeof messages);
     for (size_t i = 0; i < n_keys; i++) {
         fill(&questions[i], 0, first + (uint32_t)i, keys[i]->family);
         questions[i].request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
         questions[i].request.idiag_states = ~0U;
         questions[i].request.id = keys[i]->id;
-        parts[i] = (struct iovec){buffers[i], ANSWER_ROOM};
-        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
     }
     if (send(fd, questions, n_keys * sizeof questions[0], 0) < 0)
         return -errno;
     /* The kernel has answered all of them before send returns. */
-    while ((n = recvmmsg(fd, messages, (unsigned)n_keys, MSG_DONTWAIT, NULL)) > 0)
-        for (int i = 0; i < n; i++) {
-            const struct nlmsghdr *head = (const void *)buffers[i];
-            unsigned length = messages[i].msg_len;
-            struct ns_diag_socket seen;
-            size_t position;
-            if (!NLMSG_OK(head, length) || head->nlmsg_seq - first >= n_keys)
-                continue;
-            position = head->nlmsg_seq - first;
-            if (head->nlmsg_type == NLMSG_ERROR)
-                visit(context, position, NULL);
-            else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
-                visit(context, position, &seen);
-        }
+    while ((n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0) {
+        const struct nlmsghdr *head = (const void *)buffer;
+        struct ns_diag_socket seen;
+        uint32_t position = head->nlmsg_seq - first;
+        if (!NLMSG_OK(head, (unsigned)n) || position >= n_keys)
+            continue;
+        if (head->nlmsg_type == NLMSG_ERROR)
+            visit(context, position, NULL);
+        else if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
+            visit(context, position, &seen);
+    }
     return n < 0 && errno != EAGAIN && errno != ENOBUFS ? -errno : 0;
 }

@@ -166,23 +166,6 @@ static const char *pattern_of(const struct replay *replay, const struct ns_recor
                : ns_words("%s (%u of %u held requests)", text, most->n, replay->stalled);
 }
 
-/* The samples of one connection, in order. */
-static void judge_life(struct replay *replay, struct ns_judge *judge,
-                       const struct ns_record_event *events, size_t n)
-{
-    const struct ns_record_event *waited = NULL; /* the last WAIT after a write */
-    struct ns_hold hold;
-    for (size_t i = 0; i < n; i++) {
-        if (ns_judge_look(judge, &events[i].look, &hold)) {
-            ns_diagnosis_add_hold(replay->diagnosis, replay->row, &hold);
-            if (hold.waited && waited)
-                count_pattern(replay, waited);
-        }
-        if (events[i].look.kind == NS_LOOK_WAIT && events[i].n_writes > 0)
-            waited = &events[i];
-    }
-}
-
 /* The phase of the kernel's tick, as CLOCK_MONOTONIC modulo its length: the coarse clock advances
  * then. (The value of the coarse clock does not help, since adjustments of the time let it drift
  * away from the tick.) On a busy machine ticks are seen late, but never early, so that the phase is
@@ -232,40 +215,41 @@ static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot 
 
 /* Judge a slot whose samples begin at *at, and advance *at beyond them. */
 static void judge_slot(struct replay *replay, const struct record *record, uint32_t number,
-                       size_t *at, struct ns_verdict *sum)
+                       size_t *at, struct ns_verdict *verdict)
 {
     const struct ns_record_slot *slot = &record->slots[number];
+    const struct ns_record_event *last = NULL, *waited = NULL; /* waited: a WAIT after a write */
     uint32_t buckets[NS_WAIT_BUCKETS], phases[NS_PHASES];
-    bool last = false;
+    struct ns_judge judge;
+    ns_judge_begin(&judge, record->head.tick_ns);
+    for (; *at < record->n_events && record->events[*at].slot == number; ++*at) {
+        const struct ns_record_event *event = &record->events[*at];
+        struct ns_hold hold;
+        if (last && event->life != last->life) {
+            ns_judge_next(&judge);
+            waited = NULL;
+        }
+        if (ns_judge_look(&judge, &event->look, &hold)) {
+            ns_diagnosis_add_hold(replay->diagnosis, replay->row, &hold);
+            if (hold.waited && waited)
+                count_pattern(replay, waited);
+        }
+        if (event->look.kind == NS_LOOK_WAIT && event->n_writes > 0)
+            waited = event;
+        last = event;
+    }
     memcpy(buckets, (const void *)slot->buckets, sizeof buckets);
     take_phases(phases, slot, record->head.tick_ns);
-    while (!last) {
-        struct ns_judge judge;
-        struct ns_verdict verdict;
-        const struct ns_record_event *first = &record->events[*at]; /* of a connection */
-        size_t end = *at;
-        while (end < record->n_events && record->events[end].slot == number &&
-               record->events[end].life == first->life)
-            end++;
-        ns_judge_begin(&judge, record->head.tick_ns);
-        judge_life(replay, &judge, first, end - *at);
-        *at = end;
-        last = end >= record->n_events || record->events[end].slot != number;
-        if (last) { /* these counts are for all connections of the slot */
-            ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns, record->head.tick_ns);
-            ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
-            ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
-        }
-        ns_judge_verdict(&judge, &verdict);
-        ns_verdict_add(sum, &verdict);
-    }
+    ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns, record->head.tick_ns);
+    ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
+    ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
     /* The counts of the library are complete, even if samples were lost. */
-    sum->requests = slot->requests;
-    sum->calls = slot->writes + slot->reads;
-    sum->asks = slot->role != NS_ROLE_SERVER;
-    if (sum->watched_ns == 0 && slot->last > slot->first)
-        sum->watched_ns = slot->last - slot->first;
-    ns_verdict_grade(sum);
+    judge.verdict.requests = slot->requests;
+    judge.verdict.calls = slot->writes + slot->reads;
+    judge.verdict.asks = slot->role != NS_ROLE_SERVER;
+    if (judge.verdict.watched_ns == 0 && slot->last > slot->first)
+        judge.verdict.watched_ns = slot->last - slot->first;
+    ns_judge_verdict(&judge, verdict);
 }
 
 static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *process,
