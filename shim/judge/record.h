@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 8,
+    NS_RECORD_VERSION = 9,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 8, /* sizes of writes since the last wait: the first ones, and the last two */
@@ -61,6 +61,7 @@ struct ns_record_slot {
     _Atomic uint64_t waited_ns;             /* total of buckets */
     /* Length of waits after a write, with nothing unsent, until data arrived. */
     _Atomic uint32_t buckets[NS_WAIT_BUCKETS];
+    _Atomic uint64_t slow, slow_ns; /* those of 5 ms or more: number and total length */
     /* See ns_verdict_arrivals: counts by the part of the tick, and the total length. */
     _Atomic uint32_t phases[NS_PHASES];
     _Atomic uint64_t late_ns;
@@ -94,7 +95,7 @@ enum {
 };
 _Static_assert(sizeof(struct ns_record_head) <= NS_RECORD_PAGE, "the head's page");
 /* The command of a 64-bit system reads the records of 32-bit programs, too. */
-_Static_assert(sizeof(struct ns_record_head) == 1152 && sizeof(struct ns_record_slot) == 384 &&
+_Static_assert(sizeof(struct ns_record_head) == 1152 && sizeof(struct ns_record_slot) == 400 &&
                    sizeof(struct ns_record_event) == 152,
                "one layout on all architectures");
 

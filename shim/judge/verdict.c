@@ -98,30 +98,15 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
         verdict->late_acks++;
 }
 
-/* The middle of a bucket, in ns. */
-static double middle(size_t bucket)
-{
-    return (double)((uint64_t)US * 3 << bucket >> 1);
-}
-
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT_BUCKETS],
-                      uint64_t waited_ns, uint64_t tick_ns)
+                      uint64_t waited_ns)
 {
-    uint64_t least_ns = tick_ns + MS; /* shorter ones count as no delay */
-    double brief = 0, lengthy = 0;
-    for (size_t n = 0; n < NS_WAIT_BUCKETS; n++)
-        *(middle(n) < (double)least_ns ? &brief : &lengthy) += middle(n) * buckets[n];
-    /* The buckets are coarse, but the sum is exact, and short waits are a small part of it. */
-    double scale = lengthy > 0 ? fmax((double)waited_ns - brief, 0) / lengthy : 0;
     verdict->waited_ns += waited_ns;
     verdict->free_ns += waited_ns;
     for (size_t n = 0; n < NS_WAIT_BUCKETS; n++) {
-        double each = middle(n) * fmin(fmax(scale, 2.0 / 3), 4.0 / 3); /* within the bucket */
         verdict->waits[n] += buckets[n];
         verdict->requests += buckets[n];
         verdict->free += buckets[n];
-        if (middle(n) >= (double)least_ns)
-            ns_verdict_delay(verdict, NS_DELAY_PEER, buckets[n], (uint64_t)(each * buckets[n]));
     }
 }
 

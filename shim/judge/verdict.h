@@ -168,7 +168,7 @@ void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t 
  * Waits with nothing unsent leave no sample: their number by powers of two of microseconds, and
  * their total length. */
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT_BUCKETS],
-                      uint64_t waited_ns, uint64_t tick_ns);
+                      uint64_t waited_ns);
 
 /* Evidence that this end's delayed ACK delays the peer. It consists of waits of at least 30 ms that
  * began with a pending ACK for the peer, ended with data, and were answered before the next wait.

@@ -384,6 +384,10 @@ static void count_wait(struct ns_record_slot *slot, uint64_t took)
         bucket++;
     NS_ADD(slot->buckets[bucket], 1);
     NS_ADD(slot->waited_ns, took);
+    if (took < LONG_NS)
+        return;
+    NS_ADD(slot->slow, 1);
+    NS_ADD(slot->slow_ns, took);
 }
 
 void ns_observe_read(int fd, struct ns_observed *conn)

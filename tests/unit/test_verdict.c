@@ -225,20 +225,22 @@ CHECK(check_unseen_waits)
     struct talk talk;
     talk_begin(&talk);
     uint32_t buckets[NS_WAIT_BUCKETS] = {[5] = 100, [15] = 3};
-    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS, talk.judge.tick_ns);
+    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.grade == NS_GRADE_NONE && verdict.requests == 103 && verdict.waits[15] == 3,
        "waits with nothing unsent are requests");
-    OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
-       "long ones are delays of the peer, with their length");
     OK(verdict.waited_ns == 135 * MS && verdict.free_ns == 135 * MS && verdict.free == 103,
        "all of them count as time waited");
-    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS, talk.judge.tick_ns);
+    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS);
     OK(talk_verdict(&talk).free_ns == 270 * (uint64_t)MS, "also of several records");
+    ns_verdict_delay(&talk.judge.verdict, NS_DELAY_PEER, 3, 130 * MS);
+    verdict = talk_verdict(&talk);
+    OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
+       "long ones are delays of the peer, with their length");
     talk_begin(&talk);
     talk.now.min_rtt_us = 50000;
     talk_look(&talk, NS_LOOK_WAIT, 0);
-    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS, talk.judge.tick_ns);
+    ns_verdict_delay(&talk.judge.verdict, NS_DELAY_PEER, 3, 130 * MS);
     OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
