@@ -7,16 +7,14 @@
 int main(int argc, char **argv)
 {
     static struct ns_diagnosis diagnosis;
-    size_t n_broken;
-    int n = argc > 1
-                ? ns_recorded_read(open(argv[1], O_RDONLY | O_DIRECTORY), &diagnosis, &n_broken)
-                : -1;
-    if (n < 0) {
-        fprintf(stderr, "show_record: %d\n", n);
+    int directory = argc > 1 ? open(argv[1], O_RDONLY | O_DIRECTORY) : -1;
+    if (directory < 0) {
+        perror("show_record");
         return 1;
     }
-    printf("records %d broken %zu looks %" PRIu64 " lost %" PRIu64 " %" PRIu64 "\n", n, n_broken,
-           diagnosis.looks, diagnosis.missed, diagnosis.forgotten);
+    size_t n_broken = ns_recorded_read(directory, &diagnosis);
+    printf("records %zu broken %zu looks %" PRIu64 " lost %" PRIu64 " %" PRIu64 "\n",
+           diagnosis.n_processes, n_broken, diagnosis.looks, diagnosis.missed, diagnosis.forgotten);
     for (size_t i = 0; i < diagnosis.n_processes; i++) {
         const struct ns_row_process *process = diagnosis.processes[i];
         printf("process %d name %s with %zu median %.3f without %zu median %.3f\n", process->pid,

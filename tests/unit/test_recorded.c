@@ -57,7 +57,7 @@ static void read_all(void)
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
     ns_diagnosis_release(&all);
     all = (struct ns_diagnosis){0};
-    OK(ns_recorded_read(fd, &all, &n_broken) >= 0, "the directory is read");
+    n_broken = ns_recorded_read(fd, &all);
     close(fd);
 }
 
@@ -164,7 +164,7 @@ CHECK(check_strangers)
     OK(mkdir(name, 0700) == 0, "and a directory");
     read_all();
     OK(n_broken == 4 && all.n_processes == 0, "are no records: %zu", n_broken);
-    OK(ns_recorded_read(-1, &all, &n_broken) == -EBADF, "a missing directory is an error");
+    OK(ns_recorded_read(-1, &all) == 0, "nothing is in a missing directory");
 }
 
 CHECK(remove_all)

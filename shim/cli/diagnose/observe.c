@@ -124,34 +124,17 @@ static bool sees_less(const struct ns_row *inside, const struct ns_row *row)
     return verdict->stalls + verdict->maybe > 2 * (seen->stalls + seen->maybe + seen->late) + 1;
 }
 
-/* Only from outside is it seen when this end's ACKs leave. */
-static void take_gaps(struct ns_diagnosis *diagnosis)
+/* Of two rows about the same connections, the more exact one stays. Only from outside is it seen
+ * when this end's ACKs leave. */
+static void merge(struct ns_row *inside, struct ns_row *outside)
 {
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        for (size_t j = 0; j < diagnosis->n_rows; j++) {
-            struct ns_verdict *verdict = &diagnosis->rows[i].verdict;
-            const struct ns_verdict *outside = &diagnosis->rows[j].verdict;
-            if (!describes(&diagnosis->rows[i], &diagnosis->rows[j]))
-                continue;
-            diagnosis->rows[i].process->queued_ns = diagnosis->rows[j].process->queued_ns;
-            verdict->lone_acks += outside->lone_acks;
-            verdict->gaps += outside->gaps;
-            verdict->gaps_ns += outside->gaps_ns;
-            ns_verdict_grade(verdict);
-        }
-}
-
-/* Of two rows about the same connections, one from inside and one from outside, the more exact one
- * stays. */
-static bool is_less_exact(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
-{
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *other = &diagnosis->rows[i];
-        if ((describes(other, row) && !sees_less(other, row)) ||
-            (describes(row, other) && sees_less(row, other)))
-            return true;
-    }
-    return false;
+    struct ns_verdict *verdict = &inside->verdict;
+    inside->process->queued_ns = outside->process->queued_ns;
+    verdict->lone_acks += outside->verdict.lone_acks;
+    verdict->gaps += outside->verdict.gaps;
+    verdict->gaps_ns += outside->verdict.gaps_ns;
+    ns_verdict_grade(verdict);
+    *(sees_less(inside, outside) ? &inside->is_needless : &outside->is_needless) = true;
 }
 
 /* A process that a preload reaches, but whose connections are in no record. */
@@ -172,14 +155,16 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 
 void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis)
 {
-    size_t n_broken;
     if (!observation->directory[0])
         return;
-    ns_recorded_read(observation->fd, diagnosis, &n_broken);
+    size_t n_broken = ns_recorded_read(observation->fd, diagnosis);
     if (n_broken)
         NS_NOTE(diagnosis, "%zu records could not be read", n_broken);
-    take_gaps(diagnosis);
-    ns_diagnosis_drop(diagnosis, is_less_exact);
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        for (size_t j = 0; j < diagnosis->n_rows; j++)
+            if (describes(&diagnosis->rows[i], &diagnosis->rows[j]))
+                merge(&diagnosis->rows[i], &diagnosis->rows[j]);
+    ns_diagnosis_drop_needless(diagnosis);
     examine_unrecorded(diagnosis);
 }
 

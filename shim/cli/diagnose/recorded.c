@@ -13,7 +13,6 @@
 #include "process/scope.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -348,17 +347,15 @@ static bool take_file(struct ns_diagnosis *diagnosis, int directory, const char 
     return good;
 }
 
-int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken)
+size_t ns_recorded_read(int directory, struct ns_diagnosis *diagnosis)
 {
-    struct dirent **entries;
+    struct dirent **entries = NULL;
+    size_t n_broken = 0;
     int n = scandirat(directory, ".", &entries, is_record, versionsort);
-    *n_broken = 0;
-    if (n < 0)
-        return -errno;
     for (int i = 0; i < n; i++) {
-        *n_broken += !take_file(diagnosis, directory, entries[i]->d_name);
+        n_broken += !take_file(diagnosis, directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    return n - (int)*n_broken;
+    return n_broken;
 }

@@ -98,18 +98,13 @@ void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const st
     diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
 }
 
-void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
-                       bool (*drop)(const struct ns_diagnosis *diagnosis, const struct ns_row *row))
+void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis)
 {
-    for (size_t i = 0; i < diagnosis->n_rows;) {
-        if (!drop(diagnosis, &diagnosis->rows[i])) {
-            i++;
-            continue;
-        }
-        diagnosis->n_rows--;
-        memmove(&diagnosis->rows[i], &diagnosis->rows[i + 1],
-                (diagnosis->n_rows - i) * sizeof diagnosis->rows[0]);
-    }
+    size_t kept = 0;
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        if (!diagnosis->rows[i].is_needless)
+            diagnosis->rows[kept++] = diagnosis->rows[i];
+    diagnosis->n_rows = kept;
 }
 
 void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text)
@@ -348,7 +343,9 @@ static void compare_ends(struct ns_row *row, struct ns_row *other)
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
-    ns_diagnosis_drop(diagnosis, is_needless);
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        diagnosis->rows[i].is_needless = is_needless(diagnosis, &diagnosis->rows[i]);
+    ns_diagnosis_drop_needless(diagnosis);
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
             apply_experiment(diagnosis, diagnosis->processes[i]);

@@ -58,6 +58,7 @@ struct ns_row {
     struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
                                 * ports */
     uint64_t worst_ns;         /* what the connection that lost most has lost */
+    bool is_needless;
     /* Set by ns_diagnosis_finish: */
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
@@ -117,17 +118,14 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
  * processes may still be writing. Another process wrote the records, so that everything in them is
- * checked. Returns the number of records, or -errno if the directory cannot be read. *n_broken:
- * files that are not a record of this version. */
-int ns_recorded_read(int directory, struct ns_diagnosis *diagnosis, size_t *n_broken);
+ * checked. Returns how many files are not a record of this version. */
+size_t ns_recorded_read(int directory, struct ns_diagnosis *diagnosis);
 
 /* Add a hold to the row with this id. If there are too many, it is only counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
 
-/* Remove the rows for which drop returns true. Call it before ns_diagnosis_finish. */
-void ns_diagnosis_drop(struct ns_diagnosis *diagnosis,
-                       bool (*drop)(const struct ns_diagnosis *diagnosis,
-                                    const struct ns_row *row));
+/* Remove the rows that are needless. Call it before ns_diagnosis_finish. */
+void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis);
 
 /* Add a text that stays. Further ones than fit are left out. */
 void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text);
