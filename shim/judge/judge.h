@@ -76,8 +76,8 @@ bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t mo
 
 /* --- judge.c: the state of a connection ------------------------------------------------------ */
 
-/* The state of a connection, or of successive ones. Initialised by ns_judge_begin; private to the
- * judge. */
+/* The state of a connection, or of successive ones. Initialised by ns_judge_begin. Others may
+ * read last, which is the last sample. */
 struct ns_judge {
     struct ns_verdict verdict;
     struct ns_look last, held, wait; /* last of all; last with the hold; first of the wait; at 0:

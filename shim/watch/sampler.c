@@ -44,22 +44,19 @@ bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now)
 static void take_look(struct ns_sampler *sampler, struct ns_connection *connection,
                       const struct ns_look *seen)
 {
+    const struct ns_look *last = &connection->watched.judge.last;
     struct ns_hold hold;
     bool moves = seen->unsent || seen->unacked ||
-                 (connection->looks > 0 && (seen->sent_segments != connection->sent_segments ||
-                                            seen->received != connection->received));
+                 (last->at > 0 &&
+                  (seen->sent_segments != last->sent_segments || seen->received != last->received));
     connection->watched.traffic |= moves;
-    if (moves)
+    if (moves || (last->at == 0 && ns_sampler_was_busy(seen)))
         connection->watched.active_at = seen->at;
-    else if (connection->looks == 0 && ns_sampler_was_busy(seen))
-        connection->watched.active_at = seen->at;
-    connection->sent_segments = seen->sent_segments;
-    connection->received = seen->received;
     connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
-    connection->looks++;
     sampler->tally.looks++;
     if (!ns_judge_look(&connection->watched.judge, seen, &hold))
         return;
+    ns_table_set_role(connection);
     connection->was_held = true;
     sampler->held(sampler->context, &connection->watched, &hold);
 }

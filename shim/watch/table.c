@@ -89,9 +89,6 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = ns_diag_local(&seen->key);
     connection->watched.remote = ns_diag_remote(&seen->key);
-    /* Until all listeners are known; a peer is asked for when they are. */
-    bool is_server = !place->chosen && ns_table_is_server(netns, &seen->key);
-    connection->watched.role = is_server ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
     ns_judge_begin(&connection->watched.judge, tick_ns);
     place->connection = connection;
     if (place->chosen) {
@@ -100,6 +97,14 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
         *ends = connection;
     }
     return connection;
+}
+
+void ns_table_set_role(struct ns_connection *connection)
+{
+    if (connection->was_held)
+        return;
+    bool is_server = ns_table_is_server(connection->netns, &connection->key);
+    connection->watched.role = is_server ? NS_ROLE_SERVER : NS_ROLE_CLIENT;
 }
 
 void ns_table_remove(struct ns_table *table, struct ns_connection *connection, bool ended)
@@ -115,6 +120,7 @@ void ns_table_remove(struct ns_table *table, struct ns_connection *connection, b
     table->live[connection->position] = table->live[--table->n_live];
     table->live[connection->position]->position = connection->position;
     connection->watched.ended = ended;
+    ns_table_set_role(connection);
     if (!ended) {
         free(connection);
         return;

@@ -24,12 +24,8 @@ struct ns_connection {
     struct ns_connection *next; /* in table->ends */
     size_t position;            /* among the live ones */
     uint32_t list;              /* the last list that it was in */
-    uint64_t looks;
-    /* from the last sample, to recognise traffic */
-    uint64_t received;
-    uint32_t sent_segments;
-    bool suspect;    /* it has unsent bytes and waits for an ACK: it may be held */
-    bool is_sampled; /* it is in the sampler */
+    bool suspect;               /* it has unsent bytes and waits for an ACK: it may be held */
+    bool is_sampled;            /* it is in the sampler */
     bool was_held;
     bool wants_peer; /* its other end was not looked for yet, or has an unknown process */
 };
@@ -53,6 +49,10 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
 
 /* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);
+
+/* Set its role, of which more is known as listeners are found. That of a connection that was held
+ * stays, as the hold was reported with it. */
+void ns_table_set_role(struct ns_connection *connection);
 
 /* Remove a live one: it has ended, or, to save memory, it is forgotten at once. The last of
  * table->live takes its position. */

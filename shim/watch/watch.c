@@ -119,7 +119,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     ns_sampler_take(&watch->sampler, connection, &look);
     watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->at);
     connection->list = watch->list;
-    connection->wants_peer |= connection->looks == 1 && !other && !watch->all;
+    connection->wants_peer |= connection->watched.judge.verdict.looks == 1 && !other && !watch->all;
 }
 
 static void take_peer(void *context, size_t position, const struct ns_diag_socket *seen)
@@ -148,22 +148,9 @@ static void ask_for_peers(struct ns_watch *watch)
 /* A connection with fewer than two samples was not really watched. */
 static void end(struct ns_watch *watch, struct ns_connection *connection)
 {
-    watch->sampler.tally.forgotten += connection->looks < 2;
+    watch->sampler.tally.forgotten += connection->watched.judge.verdict.looks < 2;
     ns_sampler_leave(&watch->sampler, connection);
     ns_table_remove(&watch->table, connection, true);
-}
-
-/* All listeners of the namespace are known now. The role of a connection that was held stays, as
- * the hold was reported with it. */
-static void end_netns(struct ns_watch *watch)
-{
-    const struct ns_netns *netns = watch->table.owners.namespaces[watch->netns++];
-    for (size_t i = 0; i < watch->table.n_live; i++) {
-        struct ns_connection *connection = watch->table.live[i];
-        if (connection->netns == netns && connection->watched.role == NS_ROLE_CLIENT &&
-            !connection->was_held && ns_table_is_server(netns, &connection->key))
-            connection->watched.role = NS_ROLE_SERVER;
-    }
 }
 
 static void end_list(struct ns_watch *watch)
@@ -227,7 +214,7 @@ static int step_list(struct ns_watch *watch, uint64_t until)
         watch->listed = watch->table.owners.namespaces[watch->netns];
         more = ns_diag_list_next(&watch->part, take_listed, watch);
         if (more == 0) {
-            end_netns(watch);
+            watch->netns++;
             more = list_netns(watch);
         }
         if (ns_clock_now(CLOCK_MONOTONIC) >= until)
@@ -352,8 +339,10 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next)
 void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context)
 {
-    for (size_t i = 0; i < watch->table.n_live; i++)
+    for (size_t i = 0; i < watch->table.n_live; i++) {
+        ns_table_set_role(watch->table.live[i]);
         visit(context, &watch->table.live[i]->watched);
+    }
     for (size_t i = 0; i < watch->table.n_ended; i++)
         visit(context, &watch->table.ended[i]->watched);
     ns_table_forget_ended(&watch->table);
