@@ -6,7 +6,6 @@
 #include "cure/group.h"
 #include "policy/match.h"
 #include "watch/diag.h"
-#include "watch/netns.h"
 #include "watch/owners.h"
 
 /* The options that are set. A value of -1: the socket or kernel has no such option, or it is not to

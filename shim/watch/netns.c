@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See netns.h. This process never enters another namespace: a child does, which shares its
+/* See owners.h. This process never enters another namespace: a child does, which shares its
  * descriptors. Not async-signal-safe. */
-#include "watch/netns.h"
+#include "watch/owners.h"
 
 #include "process/scope.h"
 #include "watch/diag.h"

@@ -7,7 +7,6 @@
 #include "base/path.h"
 #include "process/proc.h"
 #include "process/scope.h"
-#include "watch/netns.h"
 
 #include <ctype.h>
 #include <errno.h>

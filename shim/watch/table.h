@@ -4,9 +4,8 @@
 #define NS_TABLE_H
 
 #include "watch/diag.h"
-#include "watch/netns.h"
-#include "watch/watched.h"
 #include "watch/owners.h"
+#include "watch/watched.h"
 
 /* --- table.c: live ones, which can be found by the inode of their socket, and ended ones, until
  * the caller forgets them. */

@@ -2,7 +2,7 @@
 /* Prints the records in a directory as the command reads them: a line for all, for each process and
  * row of connections. */
 #include "../probes/system.h"
-#include "cli/diagnose/rows.h"
+#include "cli/diagnose/diagnose.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes rows by hand, and checks the conclusions, sentences, policy and next command. */
-#include "cli/diagnose/rows.h"
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "policy/policy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* observe/recorder.c and cli/diagnose/recorded.c together: the recorded data is read, lost samples
  * and connections are counted, and a damaged file does no harm. */
-#include "cli/diagnose/rows.h"
+#include "cli/diagnose/diagnose.h"
 #include "observe/recorder.h"
 #include "observe/sample.h"
 #include "observe/descriptor.h"

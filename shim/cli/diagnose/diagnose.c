@@ -5,7 +5,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/diagnose/report.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "process/scope.h"

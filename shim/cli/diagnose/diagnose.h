@@ -1,13 +1,149 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of `nagleshim diagnose` share: its options, and the two views. */
+/* What the files of `nagleshim diagnose` share: the rows of a diagnosis, how they are filled, and
+ * the forms in which they are printed. */
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
-#include "cli/diagnose/rows.h"
 #include "cli/output.h"
+#include "judge/judge.h"
+#include "policy/match.h"
+#include "watch/watched.h"
 
+#include <cJSON.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* --- rows.c: a row is all connections of a process with the same role and service, so that a
+ * client that opens a connection for each request is one row. */
+
+enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
+
+struct ns_row_process {
+    pid_t pid;
+    uint64_t started; /* see struct ns_watched; 0: unknown */
+    char name[64];    /* see ns_proc_name */
+    char exe[PATH_MAX];
+    char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
+    size_t words_size;
+    bool has_variables; /* of what started it, without which it may not run */
+    char unit[128];     /* the systemd service that it belongs to; "": none */
+    bool in_container;
+    bool is_stuck;                     /* in the kernel, so that nothing else is known */
+    bool has_shim;                     /* the library is loaded in it and changes how it sends */
+    bool is_reachable;                 /* by a preload */
+    const char *unreachable;           /* why not, as doctor says it; NULL if it is, or unknown */
+    struct ns_trial trial;             /* of --experiment */
+    uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
+    bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
+};
+
+/* What one end can do, and how long a stalled request takes without and with it. */
+struct ns_cure {
+    const char *end;         /* "this end": that of a watched process; "other end" */
+    const struct ns_row *at; /* the row of that end; NULL: it was not watched */
+    const char *does;        /* "send adaptive", "ack before-wait", or both */
+    double from_ms, to_ms;
+    bool measured; /* by an experiment; otherwise estimated */
+};
+
+/* The connections of a row, or one of them, which is to be added to its row. */
+struct ns_row {
+    struct ns_row_process *process; /* of this diagnosis */
+    enum ns_source source;
+    enum ns_role role;
+    bool is_peer;                    /* it is the other end of a connection of a watched process */
+    struct ns_address local, remote; /* of the connection that lost most */
+    unsigned connections;            /* in one that is to be added, 0 counts as 1 */
+    struct ns_verdict verdict;
+    const char *pattern; /* "write 281, write 480, wait"; NULL: unknown */
+    /* Set when it is made: */
+    unsigned id;
+    struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
+                                * ports */
+    uint64_t worst_ns;         /* what the connection that lost most has lost */
+    bool is_needless;
+    /* Set by ns_diagnosis_finish: */
+    const struct ns_trial *trial; /* the experiment with these connections, or NULL */
+    bool is_cured;                /* it proves the cure */
+    struct ns_conclusion conclusion;
+    const struct ns_row *other; /* the row of the other end, or NULL */
+    bool is_repeated;           /* it stalls, and so does its other end, an earlier row */
+    bool misses;                /* some requests may not have been seen */
+    bool counts;                /* its loss is not that of an earlier row */
+    bool is_held;               /* the other end stalls and holds what this one waits for */
+    bool both_hold;             /* both ends stall: each holds what the other one waits for */
+    double own_ms;              /* the part of the loss that this end's holds, or its ACKs, cost */
+    struct ns_cure cures[2];    /* of "this end" first */
+    unsigned n_cures;
+};
+
+struct ns_row_hold {
+    unsigned id;              /* of its row */
+    const struct ns_row *row; /* set by ns_diagnosis_finish */
+    struct ns_hold hold;
+};
+
+enum { NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+
+struct ns_diagnosis {
+    uint64_t begin, end; /* CLOCK_MONOTONIC ns */
+    double began;        /* CLOCK_REALTIME, seconds */
+    uint64_t looks, missed, forgotten, denied;
+    uint64_t idle; /* connections without traffic, which have no row */
+    struct ns_row *rows;
+    size_t n_rows;
+    unsigned next_id;
+    struct ns_row_process **processes;
+    size_t n_processes;
+    struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
+    size_t n_holds;
+    uint64_t holds_untold; /* further ones */
+    const char *notes[8];  /* other facts, a sentence each */
+    unsigned n_notes;
+    bool interrupted; /* a signal has ended the watching */
+    /* Set by ns_diagnosis_finish: */
+    enum ns_grade grade; /* the worst of the rows */
+    double lost_ms;      /* by all rows; counted once if both ends were watched */
+};
+
+/* The process with this pid and start; added with all other fields zero if it is not there. */
+struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
+                                            uint64_t started);
+
+/* Always adds one: after execve, a process is another program. */
+struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
+
+/* The row of such a connection, which is made without counts if necessary. Rows move then. */
+struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
+
+/* Add a connection with its final verdict. */
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
+
+/* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
+ * processes may still be writing. Another process wrote the records, so that everything in them is
+ * checked. Returns how many files are not a record of this version. */
+size_t ns_recorded_read(int directory, struct ns_diagnosis *diagnosis);
+
+/* Add a hold to the row with this id. If there are too many, it is only counted. */
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+
+/* Remove the rows that are needless. Call it before ns_diagnosis_finish. */
+void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis);
+
+/* Add a text that stays. Further ones than fit are left out. */
+void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text);
+#define NS_NOTE(diagnosis, ...) ns_diagnosis_note(diagnosis, ns_words(__VA_ARGS__))
+
+/* The grade of a row in words: that of its verdict, or "held by the peer". */
+const char *ns_row_grade(const struct ns_row *row);
+
+/* Apply the experiments, sort rows (worst first) and holds (by time), and draw the conclusions. */
+void ns_diagnosis_finish(struct ns_diagnosis *diagnosis);
+
+void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
+
+/* --- watch.c and observe.c: the views from outside and from inside --- */
 
 struct ns_diagnose_options {
     char **program; /* NULL: watch running processes */
@@ -45,5 +181,87 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
 
 /* Remove the directory. */
 void ns_observe_end(struct ns_observation *observation);
+
+/* --- sentences.c: the sentences that the text and the JSON share; the page shows those of the
+ * JSON. Call them after ns_diagnosis_finish. The results are those of ns_words (cli/output.h). */
+
+/* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
+const char *ns_words_address(const struct ns_address *address);
+
+/* "python3[17]" */
+const char *ns_words_process(const struct ns_row_process *process);
+
+/* The verdict on everything that was watched. */
+const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis);
+
+/* The reason for the grade, and for CANNOT_TELL. */
+const char *ns_diagnosis_proof(const struct ns_row *row);
+const char *ns_diagnosis_doubt(const struct ns_row *row);
+
+/* "61 requests, 59 stalled for 40.1 to 44.9 ms; 2 665 ms lost", of a row that stalls. */
+const char *ns_diagnosis_cost(const struct ns_row *row);
+
+/* What the experiment in a process has shown. */
+const char *ns_diagnosis_experiment(const struct ns_row_process *process);
+
+/* Before a loss: "", "at least ", "at most " ... */
+const char *ns_words_bound(const struct ns_row *row);
+
+/* Beside certain stalls, requests that were held and then took longer than the release explains:
+ * "20 requests took 145 ms each: up to 45 ms held, the rest the peer". NULL: there are none. */
+const char *ns_diagnosis_mixed(const struct ns_row *row);
+
+/* "the peer took long to answer, 3 times, 20.1 ms each" */
+const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
+
+/* "; ", before and the longest delay of n rows, or "" if that took less than 1 ms. */
+const char *ns_words_longest_delay(const struct ns_row *rows, size_t n, const char *before);
+
+/* Of a row that is held by the peer: "; this end may have held bytes, too: 3 times, 40.1 ms each",
+ * or "". */
+const char *ns_words_own_holds(const struct ns_row *row);
+
+/* "peer", for machines. */
+const char *ns_delay_name(enum ns_delay delay);
+
+/* --- text.c, json.c and policy.c ------------------------------------------------------------- */
+
+struct ns_report {
+    const struct ns_diagnosis *diagnosis;
+    const char *command;     /* this command, as it was typed */
+    char *const *program;    /* the program that was started, or NULL */
+    pid_t pid;               /* the process that was watched; 0: not only one */
+    const char *subject;     /* a command line, "process 17", or "every process" */
+    char *policy;            /* on one line, allocated; NULL: none is needed */
+    const char *policy_file; /* where it was written; NULL: nowhere */
+    const char *next;        /* what to do next; NULL: nothing */
+    const char *now;         /* the same without a restart */
+};
+
+/* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
+ * stays on one line. */
+void ns_report_print(const struct ns_report *report, int width);
+
+/* Add the members that config/diagnosis.schema.json describes. */
+void ns_report_fill_json(cJSON *object, const struct ns_report *report);
+
+/* config/diagnosis.html with this JSON text inserted, allocated. '<' becomes an escape sequence of
+ * JSON, since a process may be named "</script>". */
+char *ns_report_page(const char *json);
+
+/* A policy with a rule for each stalling row: its process, role and port. If no preload can reach
+ * that process, the rule is for the other end of its connections. The text is allocated, on one
+ * line or formatted for a file; NULL if there is nothing to cure. */
+char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
+
+/* A cure: what it does, what it gains, and whether it is possible. */
+const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
+
+/* The command that applies a cure of a row; NULL: none is known. */
+const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
+                              unsigned number);
+
+/* Set subject, next, which is a command if there is one, and now. */
+void ns_report_advise(struct ns_report *report);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the object of --json, which config/diagnosis.schema.json describes, and the page, which is
  * config/diagnosis.html with that object inserted. All members are always there. */
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "cli/output.h"
 #include "process/scope.h"

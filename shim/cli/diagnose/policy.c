@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. Owns the cures: their sentences and commands, and the policy. `nagleshim check`
+/* See diagnose.h. Owns the cures: their sentences and commands, and the policy. `nagleshim check`
  * must accept the policy without a warning, and it must match no sockets that did not stall: each
  * rule names a process, a role and a port. */
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "base/path.h"
 #include "cli/cli.h"

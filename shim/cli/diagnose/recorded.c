@@ -2,11 +2,10 @@
 /* See ns_recorded_read. Trusts nothing in a record: too large counts make it broken, events with
  * numbers out of range are left out, unprintable characters are replaced. Files are read, not
  * mapped, since their writers may truncate them meanwhile. */
-#include "cli/diagnose/rows.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/diagnose/report.h"
 #include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See rows.h. Decides which connections form a row, and the order of rows. It must not judge:
+/* See diagnose.h. Decides which connections form a row, and the order of rows. It must not judge:
  * verdicts and conclusions come from judge/verdict.h. */
-#include "cli/diagnose/rows.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "process/scope.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. A sentence must not claim more than the verdict: an upper bound is called "at
+/* See diagnose.h. A sentence must not claim more than the verdict: an upper bound is called "at
  * most". */
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "cli/output.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the text report: the verdict first, then the stalling rows in full, the other rows on one
  * line each, and what to do. It must stay short. */
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "cli/output.h"
 

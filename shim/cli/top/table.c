@@ -2,7 +2,7 @@
 /* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized. */
 #include "cli/top/top.h"
 
-#include "cli/diagnose/report.h"
+#include "cli/diagnose/diagnose.h"
 
 #include "cli/output.h"
 
