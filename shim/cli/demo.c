@@ -2,6 +2,7 @@
 /* Owns `nagleshim demo`: a server, and a client that writes each request in two pieces. diagnose
  * finds the stall, and the library ends it. */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
 #include "judge/statistics.h"
@@ -87,12 +88,12 @@ static int ask(unsigned short port)
 /* Print a command, run it, and return the median that the client prints; negative on failure. */
 static double run(const char *verb, unsigned short port)
 {
-    char self[PATH_MAX] = "", command[256], line[64] = "";
+    char self[PATH_MAX] = "", line[64] = "";
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return -1;
     setenv("DEMO_SELF", self, 1); /* the path may have any character */
-    snprintf(command, sizeof command, "\"$DEMO_SELF\" %s -- \"$DEMO_SELF\" demo --client %u", verb,
-             port);
+    const char *command =
+        ns_words("\"$DEMO_SELF\" %s -- \"$DEMO_SELF\" demo --client %u", verb, port);
     printf("$ nagleshim %s -- nagleshim demo --client %u\n", verb, port);
     fflush(stdout);
     FILE *output = popen(command, "re");

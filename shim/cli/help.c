@@ -3,6 +3,7 @@
  * environment variables that the code itself uses. */
 #include "cli/cli.h"
 
+#include "cli/output.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
@@ -39,20 +40,17 @@ static void print_main(void)
 
 enum { COLUMNS = 80 };
 
-/* "-p, --policy FILE" */
-static int write_option(const struct ns_verb_option *option, char *text, size_t size)
+static const char *name(const struct ns_verb_option *option)
 {
-    char letter[] = {'-', option->letter, ',', ' ', '\0'};
-    return snprintf(text, size, "%s--%s%s%s", option->letter ? letter : "", option->name,
-                    *option->value ? " " : "", option->value);
+    const char *letter = option->letter ? ns_words("-%c, ", option->letter) : "";
+    return ns_words("%s--%s%s%s", letter, option->name, *option->value ? " " : "", option->value);
 }
 
 static void print_options(const char *verb)
 {
-    char text[64];
     int width = 0;
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
-        int length = write_option(option, text, sizeof text);
+        int length = (int)strlen(name(option));
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
     }
@@ -60,8 +58,7 @@ static void print_options(const char *verb)
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         if (strcmp(option->verb, verb) != 0)
             continue;
-        write_option(option, text, sizeof text);
-        printf("  %-*s  %s\n", width, text, option->text);
+        printf("  %-*s  %s\n", width, name(option), option->text);
         if (option->takes < NS_TAKES_SEND)
             continue;
         /* The words that it takes, below its text; further left if they are too long. */

@@ -61,11 +61,6 @@ const char *ns_count(uint64_t n, const char *noun)
     return ns_words("%" PRIu64 " %s%s", n, noun, n == 1 ? "" : hisses ? "es" : "s");
 }
 
-const char *ns_plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 bool ns_output_is_screen(FILE *stream)
 {
     const char *type = getenv("TERM");

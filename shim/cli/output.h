@@ -51,9 +51,6 @@ void ns_words_forget(void);
 /* "1 process", "2 processes" */
 const char *ns_count(uint64_t n, const char *noun);
 
-/* "" for 1, otherwise "s". */
-const char *ns_plural(uint64_t n);
-
 /* Is stream a terminal that can place its cursor? That shows colours? NO_COLOR (no-color.org) says
  * no. */
 bool ns_output_is_screen(FILE *stream);

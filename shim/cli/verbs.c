@@ -271,12 +271,8 @@ int ns_words_find(enum ns_takes list, const char *wanted)
 
 const char *ns_words_join(enum ns_takes list, const char *last)
 {
-    static char text[128];
-    const char *word;
-    size_t used = 0;
-    for (unsigned i = 0; (word = word_at(list, i)) && used < sizeof text; i++) {
-        const char *before = i == 0 ? "" : word_at(list, i + 1) ? ", " : last;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, word);
-    }
+    const char *text = "", *word;
+    for (unsigned i = 0; (word = word_at(list, i)); i++)
+        text = ns_words("%s%s%s", text, i == 0 ? "" : word_at(list, i + 1) ? ", " : last, word);
     return text;
 }

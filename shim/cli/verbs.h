@@ -98,7 +98,7 @@ struct ns_list *ns_option_list(enum ns_option id);
  * value in policy.h; roles begin at NS_ROLE_CLIENT. */
 int ns_words_find(enum ns_takes list, const char *word);
 
-/* "a, b or c" with last " or "; valid until the next call. */
+/* "a, b or c" with last " or ". */
 const char *ns_words_join(enum ns_takes list, const char *last);
 
 #endif

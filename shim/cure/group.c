@@ -43,7 +43,7 @@ static void add(struct ns_groups *groups, const char *path, uint64_t id)
 {
     NS_GROW(groups->at, groups->n);
     struct ns_group *group = &groups->at[groups->n++];
-    *group = (struct ns_group){.id = id, .links = {-1, -1}};
+    *group = (struct ns_group){.id = id};
     snprintf(group->path, sizeof group->path, "%s", path);
 }
 
@@ -216,10 +216,6 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
 
 void ns_groups_release(struct ns_groups *groups)
 {
-    for (size_t i = 0; i < groups->n; i++)
-        for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
-            if (groups->at[i].links[n] >= 0)
-                close(groups->at[i].links[n]);
     free(groups->at);
     *groups = (struct ns_groups){0};
 }
@@ -298,8 +294,9 @@ static int keep_link(const struct ns_group *group, int n, int link)
     return bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = address(path), .bpf_fd = (uint32_t)link});
 }
 
-/* Runs one program in a group. One that is kept is replaced by one that is to be kept. */
-static int run(struct ns_group *group, int n, int program, bool keep)
+/* Runs one program in a group. One that is kept is replaced by one that is to be kept. Otherwise it
+ * runs as long as this process has the descriptor of its link. */
+static int run(const struct ns_group *group, int n, int program, bool keep)
 {
     int link = keep ? open_link(group->id, n) : -ENOENT, error = 0;
     if (link >= 0)
@@ -310,9 +307,7 @@ static int run(struct ns_group *group, int n, int program, bool keep)
         error = link;
     else if (keep)
         error = keep_link(group, n, link);
-    if (!error && !keep)
-        group->links[n] = link;
-    else if (link >= 0)
+    if (keep && link >= 0)
         close(link);
     return error;
 }

@@ -19,9 +19,8 @@ enum {
 };
 
 struct ns_group {
-    char path[PATH_MAX];          /* "": it was removed */
-    uint64_t id;                  /* the inode number of its directory */
-    int links[NS_GROUP_PROGRAMS]; /* open only if the programs have no names; otherwise -1 */
+    char path[PATH_MAX]; /* "": it was removed */
+    uint64_t id;         /* the inode number of its directory */
 };
 
 struct ns_groups {
@@ -57,7 +56,7 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
 int ns_groups_lock(void);
 
 /* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
- * for which the names are locked; otherwise until ns_groups_release. Replaces what an earlier call
+ * for which the names are locked; otherwise until this process ends. Replaces what an earlier call
  * has kept. is_dry: only shows that the kernel accepts the programs. 0; -ENOTSUP, -E2BIG: see
  * ns_code_connections; -EPERM: without the rights; -EBUSY: the groups' other programs allow none
  * beside them; or another -errno. On an error, the groups before the one that failed are cured. */

@@ -104,7 +104,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid);
  * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */
 int ns_owners_step(struct ns_owners *owners, uint64_t until);
 
-/* The slot of a socket, which is made if make is set; NULL: there is none. */
+/* Returns the slot of a socket, or NULL if it has none. With make, it gets one. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
 
 void ns_owners_release(struct ns_owners *owners);

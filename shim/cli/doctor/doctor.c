@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,38 +48,36 @@ static void print_library(const struct ns_examination *examination)
                     : "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
-static const char *text_of(const cJSON *object, const char *name)
+static void print_rules(const struct ns_examination *examination)
 {
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    struct ns_examined_rule rule;
+    for (unsigned i = 0; ns_examine_rule(examination, i, &rule); i++)
+        if (rule.applies)
+            ns_output_fact(ns_rule_title(&(struct ns_rule){.name = rule.name, .index = i}),
+                           "send %s, ack %s; used for %s", rule.send ? rule.send : "unknown",
+                           rule.ack ? rule.ack : "unknown", ns_count(rule.sockets, "socket"));
 }
 
-static int number_of(const cJSON *object, const char *name)
+static void add_rules(const struct ns_examination *examination, cJSON *rules)
 {
-    return (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, name));
-}
-
-static void print_rules(const cJSON *rules)
-{
-    const cJSON *rule;
-    cJSON_ArrayForEach(rule, rules)
-    {
-        const struct ns_rule named = {.name = (char *)text_of(rule, "name"),
-                                      .index = (unsigned)number_of(rule, "number") - 1};
-        const char *send = text_of(rule, "send"), *ack = text_of(rule, "ack");
-        int sockets = number_of(rule, "sockets");
-        ns_output_fact(ns_rule_title(&named), "send %s, ack %s; used for %d socket%s",
-                       send ? send : "unknown", ack ? ack : "unknown", sockets,
-                       ns_plural((unsigned)sockets));
+    struct ns_examined_rule rule;
+    for (unsigned i = 0; ns_examine_rule(examination, i, &rule); i++) {
+        if (!rule.applies)
+            continue;
+        cJSON *entry = ns_output_item(rules);
+        cJSON_AddNumberToObject(entry, "number", i + 1);
+        ns_output_text(entry, "name", *rule.name ? rule.name : NULL);
+        ns_output_text(entry, "send", rule.send);
+        ns_output_text(entry, "ack", rule.ack);
+        cJSON_AddNumberToObject(entry, "sockets", rule.sockets);
     }
 }
 
 static void print_counters(const struct ns_stats *stats)
 {
-    char line[1024]; /* a counter is one or two words and at most 20 digits */
-    size_t used = 0;
+    const char *line = "";
 #define NS_COUNTER(name, text)                                                                     \
-    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %" PRIu64, used ? ", " : "",   \
-                             text, stats->name);
+    line = ns_words("%s%s%s %" PRIu64, line, *line ? ", " : "", text, stats->name);
     NS_COUNTERS(NS_COUNTER)
 #undef NS_COUNTER
     ns_output_fact("so far", "%s", line);
@@ -106,7 +103,7 @@ static void print_status(const struct ns_examination *examination)
         ns_output_fact("policy", "built in");
     if (status->state != NS_STATUS_ACTIVE)
         return;
-    print_rules(examination->rules);
+    print_rules(examination);
     if (examination->loaded.has_stats)
         print_counters(&examination->loaded.stats);
     add_counters(ns_output_object(), &examination->loaded);
@@ -212,7 +209,7 @@ static void print_row(const struct ns_examination *examination, const char *name
 }
 
 /* The process in the list "processes". */
-static void add_entry(struct ns_examination *examination, const char *name)
+static void add_entry(const struct ns_examination *examination, const char *name)
 {
     const struct ns_proc *proc = &examination->proc;
     const struct ns_loaded *loaded = &examination->loaded;
@@ -229,8 +226,7 @@ static void add_entry(struct ns_examination *examination, const char *name)
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
     add_counters(entry, loaded);
-    cJSON_AddItemToObject(entry, "rules", examination->rules);
-    examination->rules = NULL;
+    add_rules(examination, cJSON_AddArrayToObject(entry, "rules"));
     cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
     cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
     for (unsigned i = 0; i < findings->n; i++) {

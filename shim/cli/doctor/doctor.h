@@ -7,7 +7,6 @@
 #include "process/loaded.h"
 #include "process/proc.h"
 
-#include <cJSON.h>
 #include <limits.h>
 #include <stdbool.h>
 
@@ -69,7 +68,13 @@ struct ns_examination {
     /* if the library is loaded and its status could be read */
     bool has_policy;
     char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
-    cJSON *rules;          /* those that apply to the process: number, name, send, ack, sockets */
+};
+
+struct ns_examined_rule {
+    bool applies; /* to the process */
+    char name[128];
+    const char *send, *ack; /* NULL: unknown */
+    unsigned sockets;       /* that have got it */
 };
 
 /* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
@@ -78,5 +83,10 @@ struct ns_examination {
  * case. */
 int ns_examine(struct ns_examination *examination, pid_t pid, bool wait);
 void ns_examine_end(struct ns_examination *examination);
+
+/* Reads rule number i of the policy that the library has there, if it is enabled. False: there is
+ * no such rule, or it cannot be read. */
+bool ns_examine_rule(const struct ns_examination *examination, unsigned i,
+                     struct ns_examined_rule *rule);
 
 #endif

@@ -4,15 +4,13 @@
 #include "cli/doctor/doctor.h"
 
 #include "base/clock.h"
-#include "cli/cli.h"
-#include "cli/output.h"
 #include "cli/program/program.h"
 #include "policy/find.h"
+#include "process/sanitize.h"
 #include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,28 +19,22 @@
 
 enum { RULES_MOST = 1000 }; /* further ones are not read */
 
-static void take_rules(struct ns_examination *examination)
+bool ns_examine_rule(const struct ns_examination *examination, unsigned i,
+                     struct ns_examined_rule *rule)
 {
     const struct ns_status *status = &examination->loaded.status;
-    struct ns_status_rule rule;
-    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
-        if (ns_proc_memory(&examination->proc, status->rules + i * sizeof rule, &rule,
-                           sizeof rule) != 0) {
-            ADD(UNREAD, "its rules cannot be read");
-            return;
-        }
-        if (!rule.applies)
-            continue;
-        cJSON *entry = ns_output_item(examination->rules);
-        char name[128] = "";
-        if (rule.name)
-            ns_proc_text(&examination->proc, rule.name, name, sizeof name);
-        cJSON_AddNumberToObject(entry, "number", i + 1);
-        ns_output_text(entry, "name", name[0] ? name : NULL);
-        ns_output_text(entry, "send", ns_send_name((enum ns_send)rule.send));
-        ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule.ack));
-        cJSON_AddNumberToObject(entry, "sockets", rule.sockets);
-    }
+    struct ns_status_rule there;
+    if (status->state != NS_STATUS_ACTIVE || i >= status->n_rules || i >= RULES_MOST ||
+        ns_proc_memory(&examination->proc, status->rules + i * sizeof there, &there,
+                       sizeof there) != 0)
+        return false;
+    *rule = (struct ns_examined_rule){.applies = there.applies,
+                                      .sockets = there.sockets,
+                                      .send = ns_send_name((enum ns_send)there.send),
+                                      .ack = ns_ack_name((enum ns_ack)there.ack)};
+    if (there.name)
+        ns_proc_text(&examination->proc, there.name, rule->name, sizeof rule->name);
+    return true;
 }
 
 /* A policy that was edited takes effect at the next start, which is easily forgotten. */
@@ -97,7 +89,9 @@ static void judge_disabled(struct ns_examination *examination)
 static void judge_sockets(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
-    take_rules(examination);
+    struct ns_examined_rule rule;
+    if (loaded->status.n_rules > 0 && !ns_examine_rule(examination, 0, &rule))
+        ADD(UNREAD, "its rules cannot be read");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
     if (examination->elf.is_go)
@@ -285,7 +279,6 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
     struct ns_proc *proc = &examination->proc;
     bool has_ring;
     *examination = (struct ns_examination){0};
-    examination->rules = cJSON_CreateArray();
     int error = ns_proc_open(pid, proc);
     if (!error && proc->is_kernel_thread) {
         ADD(KERNEL, "it is a kernel thread, which runs no program");
@@ -312,6 +305,4 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
 void ns_examine_end(struct ns_examination *examination)
 {
     ns_proc_close(&examination->proc);
-    cJSON_Delete(examination->rules);
-    examination->rules = NULL;
 }

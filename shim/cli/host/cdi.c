@@ -2,6 +2,7 @@
 /* Owns `nagleshim cdi`: it prints config/container/cdi.json, the specification for the Container
  * Device Interface, with the paths of this machine. Writes no file. */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
@@ -28,10 +29,10 @@ extern const char ns_cdi[] __attribute__((visibility("hidden")));
 /* The file for the device keep-env: named, or installed with this command; "" if there is none. */
 static bool find_preload_file(const char *named, char file[PATH_MAX])
 {
-    char here[PATH_MAX] = "", path[PATH_MAX + 64], entry[PATH_MAX];
+    char here[PATH_MAX] = "", entry[PATH_MAX];
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
-    snprintf(path, sizeof path, "%s/../share/nagleshim/container/ld.so.preload", here);
+    const char *path = ns_words("%s/../share/nagleshim/container/ld.so.preload", here);
     if (realpath(named ? named : path, file) && ns_preload_find_in_file(file, entry) &&
         strcmp(entry, LIBRARY_THERE) == 0)
         return true;

@@ -4,6 +4,7 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +50,10 @@ static unsigned made(unsigned when)
 
 static const char *names(unsigned set)
 {
-    static char text[256];
-    size_t used = 0;
+    const char *text = "";
     for (unsigned i = 0; i < CALLS; i++)
         if (set & 1u << i)
-            used += (size_t)sprintf(text + used, "%s%s", used ? " " : "", calls[i].name);
+            text = ns_words("%s%s%s", text, *text ? " " : "", calls[i].name);
     return text;
 }
 

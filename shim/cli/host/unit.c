@@ -198,7 +198,7 @@ static bool search(const char *name, struct unit *unit)
 
 static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
 {
-    NS_AUTO_FREE char *list = ns_preload_join(unit->preload, host->library);
+    const char *list = ns_preload_join(unit->preload, host->library);
     char *text = NULL, mounts[PATH_MAX + 80] = "";
     if (unit->hides_files) /* "-": a missing file is skipped */
         snprintf(mounts, sizeof mounts, "BindReadOnlyPaths=-%s -%s\n", host->library,

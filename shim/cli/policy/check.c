@@ -18,7 +18,7 @@
 
 /* The file that is checked. */
 struct check {
-    char name[PATH_MAX];      /* sanitized */
+    const char *name;         /* sanitized */
     cJSON *errors, *warnings; /* of its entry in "files"; NULL in the text form */
     unsigned n_errors;
 };
@@ -59,9 +59,8 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
 static void warn_of_others(struct check *check, const struct ns_policy *policy, const char *file)
 {
     static struct ns_subject subject;
-    char program[NAME_MAX + 1], text[NAME_MAX + 80];
     size_t length = strlen(file) - strlen(".json");
-    snprintf(program, sizeof program, "%.*s", (int)length, file);
+    char *program = ns_words("%.*s", (int)length, file);
     ns_subject_describe(&subject, program, NULL, 0);
     for (size_t i = 0; i < policy->n_rules && strcmp(program, "default") != 0; i++) {
         const struct ns_rule names = {.process = policy->rules[i].process};
@@ -69,10 +68,10 @@ static void warn_of_others(struct check *check, const struct ns_policy *policy, 
         while (word && *word && fnmatch(ns_path_base(*word), program, 0) != 0 &&
                strncmp(ns_path_base(*word), program, strnlen(ns_path_base(*word), length)) != 0)
             word++;
-        snprintf(text, sizeof text, "\"process\" is not %s, the program that reads this file",
-                 program);
         if (word && !*word && !ns_match_process(&names, &subject.process))
-            say_warning(check, &policy->rules[i], ns_sanitize(text));
+            say_warning(check, &policy->rules[i],
+                        ns_sanitize(ns_words(
+                            "\"process\" is not %s, the program that reads this file", program)));
     }
 }
 
@@ -86,13 +85,11 @@ static void warn_of_name(const char *path, const char *file)
         {"[A-Z]*.json", "PATH has no such program; did you mean a name in small letters?"},
     };
     static struct ns_reach reach;
-    char name[NAME_MAX + 1];
     size_t i = 0, n = sizeof rows / sizeof rows[0];
     while (i < n && fnmatch(rows[i][0], file, FNM_EXTMATCH) != 0)
         i++;
-    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - (int)strlen(".json"), file);
     if (i == n - 1)
-        ns_reach_inspect(name, &reach);
+        ns_reach_inspect(ns_words("%.*s", (int)strlen(file) - (int)strlen(".json"), file), &reach);
     if (i < n - 1 || (i == n - 1 && reach.program[0] == '\0'))
         ns_say("warning: %s: %s", path, rows[i][1]);
 }
@@ -101,8 +98,7 @@ static void warn_of_name(const char *path, const char *file)
 static cJSON *begin(struct check *check, const char *name)
 {
     cJSON *entry = ns_output_entry("files");
-    snprintf(check->name, sizeof check->name, "%s", name);
-    ns_sanitize(check->name);
+    check->name = ns_sanitize(ns_words("%s", name));
     check->errors = cJSON_AddArrayToObject(entry, "errors");
     check->warnings = cJSON_AddArrayToObject(entry, "warnings");
     check->n_errors = 0;
@@ -181,16 +177,15 @@ static int check_directories(const char *list, bool is_option)
     const char *rest = list, *at;
     size_t length;
     while (ns_policy_next_directory(&rest, &at, &length)) {
-        char directory[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+        const char *directory = ns_words("%.*s", (int)length, at);
         struct dirent **entries;
-        snprintf(directory, sizeof directory, "%.*s", (int)length, at);
         int n = scandir(directory, &entries, is_visible, alphasort);
         if (n < 0 && (is_option || (errno != ENOENT && errno != ENOTDIR))) {
             ns_say("the directory '%s': %s", directory, strerror(errno));
             failed = true;
         }
         for (int i = 0; i < n; i++) {
-            snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+            const char *path = ns_words("%s/%s", directory, entries[i]->d_name);
             warn_of_name(path, entries[i]->d_name);
             status = NS_EXIT_YES;
             if (fnmatch("*.json", entries[i]->d_name, 0) == 0)

@@ -181,11 +181,8 @@ static void print_effect(const struct ns_rule *rule)
     say_effect("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
     for (size_t i = 0; i < rule->n_sockopts; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
-        char number[16] = "";
-        if (action->verb >= NS_SOCKOPT_SET)
-            snprintf(number, sizeof number, "%d", action->value);
         say_effect("sockopt %s: %s%s", ns_sockopts[action->option].name, texts[action->verb],
-                   number);
+                   action->verb >= NS_SOCKOPT_SET ? ns_words("%d", action->value) : "");
     }
 }
 

@@ -98,27 +98,23 @@ static bool is_sanitizer(const char *entry, size_t length)
 }
 
 /* Adds the entries of old, without our libraries: the sanitizers' libraries, or the others. */
-static void add_entries(char *list, const char *old, bool sanitizers)
+static const char *add_entries(const char *list, const char *old, bool sanitizers)
 {
     for (size_t length; *old != '\0'; old += length + (old[length] != '\0')) {
         length = strcspn(old, NS_PRELOAD_SEPARATORS);
-        if (length == 0 || ns_preload_is_the_library(old, length) ||
-            is_sanitizer(old, length) != sanitizers)
-            continue;
-        strcat(list, *list ? ":" : "");
-        strncat(list, old, length);
+        if (length > 0 && !ns_preload_is_the_library(old, length) &&
+            is_sanitizer(old, length) == sanitizers)
+            list = ns_words("%s%s%.*s", list, *list ? ":" : "", (int)length, old);
     }
+    return list;
 }
 
-char *ns_preload_join(const char *old, const char *library)
+const char *ns_preload_join(const char *old, const char *library)
 {
-    char *list = ns_allocate(1, (old ? strlen(old) : 0) + strlen(library) + 3);
-    add_entries(list, old ? old : "", true);
-    strcat(list, *list ? ":" : "");
+    const char *list = add_entries("", old, true);
     /* A library before this one could hide calls from it. */
-    strcat(list, library);
-    add_entries(list, old ? old : "", false);
-    return list;
+    list = ns_words("%s%s%s", list, *list ? ":" : "", library);
+    return add_entries(list, old, false);
 }
 
 bool ns_preload_find(const char *list, char entry[PATH_MAX])
@@ -169,6 +165,5 @@ char *ns_preload_variable(const char *library, const char *program)
     if (!ns_elf_path_needs(program, is_sanitizer, name, sizeof name))
         name[0] = '\0';
     const char *old = ns_words("%s:%s", name, own ? own : "");
-    NS_AUTO_FREE char *list = ns_preload_join(old, library);
-    return ns_words("LD_PRELOAD=%s", list);
+    return ns_words("LD_PRELOAD=%s", ns_preload_join(old, library));
 }

@@ -50,10 +50,10 @@ bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
  * is none, EINVAL if it is no regular file or larger than 256 KiB. */
 char *ns_file_read(const char *path);
 
-/* The value of LD_PRELOAD with library added to old (may be NULL), in front of every entry but the
- * sanitizers' libraries. Any other of our libraries in old is dropped: two of them in a process
- * would undo each other. Allocated. */
-char *ns_preload_join(const char *old, const char *library);
+/* The value of LD_PRELOAD with library added to old, in front of every entry but the sanitizers'
+ * libraries. Any other of our libraries in old is dropped: two of them in a process would undo each
+ * other. */
+const char *ns_preload_join(const char *old, const char *library);
 
 /* Finds the library with this name beside this command, in ../lib, or in the directory it was built
  * for. narrow: ns_elf.narrow of the program; a library for 32-bit programs is searched for in the

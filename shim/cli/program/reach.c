@@ -299,8 +299,8 @@ bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,
 
 const char *ns_rule_title(const struct ns_rule *rule)
 {
-    return rule->name ? ns_words("rule %u \"%s\"", rule->index + 1, rule->name)
-                      : ns_words("rule %u", rule->index + 1);
+    return rule->name && *rule->name ? ns_words("rule %u \"%s\"", rule->index + 1, rule->name)
+                                     : ns_words("rule %u", rule->index + 1);
 }
 
 void ns_program_say_not_found(const char *word)

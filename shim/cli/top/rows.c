@@ -3,9 +3,9 @@
  * its process. */
 #include "cli/top/top.h"
 
-#include "cli/cli.h"
 #include "process/scope.h"
 #include "process/proc.h"
+#include "process/sanitize.h"
 
 #include <errno.h>
 #include <math.h>
