@@ -40,12 +40,6 @@ static const struct {
     [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
-struct options {
-    struct ns_cure cure;
-    const char *policy, *group;
-    bool cures_new; /* the kernel cures new connections */
-};
-
 static bool is_kernel_since(int major, int minor)
 {
     struct utsname system;
@@ -55,24 +49,19 @@ static bool is_kernel_since(int major, int minor)
     return here[0] > major || (here[0] == major && here[1] >= minor);
 }
 
-static bool read_options(struct options *options)
+static bool read_options(struct ns_cure *cure)
 {
-    struct ns_cure *cure = &options->cure;
-    *options = (struct options){
-        .cure = {.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
-                 .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
-                 .unit = ns_option_text(NS_CURE_UNIT),
-                 .all = ns_option_text(NS_CURE_ALL),
-                 .follow = ns_option_text(NS_CURE_FOLLOW),
-                 .undo = ns_option_text(NS_CURE_UNDO),
-                 .dry_run = ns_option_text(NS_CURE_DRY_RUN),
-                 .least_delack = ns_socket_least_delack(),
-                 .sets_nodelay = is_kernel_since(6, 1)},
-        .policy = ns_option_text(NS_CURE_POLICY),
-        .group = ns_option_text(NS_CURE_CGROUP),
-    };
-    const int selections = (cure->pid != 0) + (cure->unit != NULL) + (options->group != NULL) +
-                           (cure->port != 0) + cure->all;
+    *cure = (struct ns_cure){.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
+                             .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
+                             .unit = ns_option_text(NS_CURE_UNIT),
+                             .all = ns_option_text(NS_CURE_ALL),
+                             .follow = ns_option_text(NS_CURE_FOLLOW),
+                             .undo = ns_option_text(NS_CURE_UNDO),
+                             .dry_run = ns_option_text(NS_CURE_DRY_RUN),
+                             .least_delack = ns_socket_least_delack(),
+                             .sets_nodelay = is_kernel_since(6, 1)};
+    const int selections = (cure->pid != 0) + (cure->unit != NULL) +
+                           (ns_option_text(NS_CURE_CGROUP) != NULL) + (cure->port != 0) + cure->all;
     if (selections > 1)
         return NS_REFUSE("use one of --unit, --cgroup, --all, --pid and --port");
     if (selections == 0 && !cure->undo)
@@ -80,22 +69,20 @@ static bool read_options(struct options *options)
             "say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all");
     if (cure->follow && (cure->undo || cure->dry_run))
         return NS_REFUSE("--follow cannot be used with --undo or --dry-run");
-    if (cure->undo && options->policy)
+    if (cure->undo && ns_option_text(NS_CURE_POLICY))
         return NS_REFUSE("--undo restores what was changed and takes no policy");
     cure->all |= selections == 0;
     return true;
 }
 
-static bool read_policy(struct options *options)
+static bool read_policy(struct ns_cure *cure)
 {
     struct ns_policy_found found = {.policy = ns_policy_builtin()};
     char text[2 * PATH_MAX];
-    if (options->policy)
-        ns_policy_read(NS_POLICY_NAMED, options->policy, &found, NULL);
-    options->cure.policy = found.policy;
-    if (!found.policy)
-        ns_say("%s", ns_policy_error_text(&found, text, sizeof text));
-    return found.policy != NULL;
+    if (ns_option_text(NS_CURE_POLICY))
+        ns_policy_read(NS_POLICY_NAMED, ns_option_text(NS_CURE_POLICY), &found, NULL);
+    cure->policy = found.policy;
+    return found.policy || NS_REFUSE("%s", ns_policy_error_text(&found, text, sizeof text));
 }
 
 static int say_error(const struct ns_cure *cure, int error)
@@ -152,11 +139,10 @@ static void add_row(const struct ns_cure_row *row)
 }
 
 /* What the kernel does with new connections, for each group. */
-static void print_groups(const struct options *options)
+static void print_groups(const struct ns_cure *cure)
 {
-    const struct ns_cure *cure = &options->cure;
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
-    for (size_t i = 0; i < cure->groups.n && options->cures_new; i++) {
+    for (size_t i = 0; i < cure->groups.n && cure->cures_new; i++) {
         const char *path = cure->groups.at[i].path;
         if (!*path)
             continue;
@@ -169,14 +155,13 @@ static void print_groups(const struct options *options)
                            ? ", until --undo or the next boot"
                            : ", until --undo or the end of the group");
     }
-    if (options->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
+    if (cure->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
 }
 
-static void print_advice(const struct options *options, unsigned listeners)
+static void print_advice(const struct ns_cure *cure, unsigned listeners)
 {
-    const struct ns_cure *cure = &options->cure;
-    if (!cure->follow && !options->cures_new)
+    if (!cure->follow && !cure->cures_new)
         ns_output_line("%sFor connections that are opened later, add --follow.",
                        listeners
                            ? "Connections accepted by these listeners inherit the options, and "
@@ -187,11 +172,10 @@ static void print_advice(const struct options *options, unsigned listeners)
 }
 
 /* Returns the exit status. */
-static int report(const struct options *options)
+static int report(const struct ns_cure *cure)
 {
-    const struct ns_cure *cure = &options->cure;
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
-    print_groups(options);
+    print_groups(cure);
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
@@ -204,20 +188,19 @@ static int report(const struct options *options)
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
-    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !options->cures_new)
+    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
         ns_say("no socket was restored");
-    else if (all == 0 && !options->cures_new)
+    else if (all == 0 && !cure->cures_new)
         ns_say("no TCP socket%s was found%s",
                cure->port ? ns_words(" with port %u", cure->port) : "",
                ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
-    if ((total[NS_CURE_CHANGED] > 0 || options->cures_new) && !cure->undo)
-        print_advice(options, listeners);
+    if ((total[NS_CURE_CHANGED] > 0 || cure->cures_new) && !cure->undo)
+        print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
     bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
-    return denied && total[NS_CURE_CHANGED] == 0 && !options->cures_new ? NS_EXIT_DENIED
-                                                                        : NS_EXIT_YES;
+    return denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
 /* CPU time limits how often something is done, at intervals in ns. */
@@ -291,11 +274,11 @@ static const char *reason_of(int error, const struct ns_policy *policy)
                               : strerror(-error);
 }
 
-static int find_groups(struct options *options)
+static int find_groups(struct ns_cure *cure)
 {
-    struct ns_cure *cure = &options->cure;
-    if (options->group || cure->unit)
-        return ns_groups_find(&cure->groups, cure->unit ? cure->unit : options->group, cure->unit);
+    if (cure->unit || ns_option_text(NS_CURE_CGROUP))
+        return ns_groups_find(&cure->groups,
+                              cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP), cure->unit);
     if (!cure->all)
         return 0;
     return cure->undo ? ns_groups_find_kept(&cure->groups) : ns_groups_find_root(&cure->groups);
@@ -303,25 +286,24 @@ static int find_groups(struct options *options)
 
 /* Finds the groups, and lets the kernel cure their new connections, or says why it does not.
  * Returns false, after a message, if there is no such group. */
-static bool begin_groups(struct options *options)
+static bool begin_groups(struct ns_cure *cure)
 {
-    struct ns_cure *cure = &options->cure;
-    int error = find_groups(options);
-    if (error && options->group)
-        return NS_REFUSE("there is no control group '%s'%s%s", options->group,
+    int error = find_groups(cure);
+    if (error && ns_option_text(NS_CURE_CGROUP))
+        return NS_REFUSE("there is no control group '%s'%s%s", ns_option_text(NS_CURE_CGROUP),
                          error == -ENODEV ? ": " : "",
                          error == -ENODEV ? reason_of(error, cure->policy) : "");
     cure->by_kernel = access(NS_GROUP_PINS, R_OK) == 0;
-    options->cures_new = !error && cure->groups.n > 0;
-    if (options->cures_new && cure->undo) {
+    cure->cures_new = !error && cure->groups.n > 0;
+    if (cure->cures_new && cure->undo) {
         if (!cure->dry_run && ns_groups_lock() == 0)
             ns_groups_remove(&cure->groups, false);
-    } else if (options->cures_new) {
+    } else if (cure->cures_new) {
         error = cure->follow ? 0 : ns_groups_lock();
         if (!error)
             error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow && !cure->dry_run,
                                    cure->dry_run);
-        options->cures_new = !error;
+        cure->cures_new = !error;
         cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
     }
     if (error && error != -ENOENT)
@@ -329,34 +311,33 @@ static bool begin_groups(struct options *options)
     return true;
 }
 
-static int cure_sockets(struct options *options)
+static int cure_sockets(struct ns_cure *cure)
 {
-    struct ns_cure *cure = &options->cure;
-    if (!begin_groups(options) || (cure->follow && !ns_child_signals()))
+    if (!begin_groups(cure) || (cure->follow && !ns_child_signals()))
         return NS_EXIT_ERROR;
     int error = ns_cure_begin(cure);
     if (!error && cure->follow)
-        error = follow(cure, !options->cures_new || !cure->sets_nodelay);
+        error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
     else if (!error)
         error = ns_cure_scan(cure);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? say_error(cure, error) : report(options);
+    return error ? say_error(cure, error) : report(cure);
 }
 
 int ns_cure_main(void)
 {
-    struct options options;
-    if (!read_options(&options))
+    struct ns_cure cure;
+    if (!read_options(&cure))
         return NS_EXIT_ERROR;
     if (!is_kernel_since(5, 10)) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
         return NS_FAIL("Linux 5.10 or newer is needed");
-    if (!read_policy(&options))
+    if (!read_policy(&cure))
         return NS_EXIT_ERROR;
-    int status = cure_sockets(&options);
-    ns_cure_end(&options.cure);
-    ns_policy_free((struct ns_policy *)options.cure.policy);
+    int status = cure_sockets(&cure);
+    ns_cure_end(&cure);
+    ns_policy_free((struct ns_policy *)cure.policy);
     return status;
 }

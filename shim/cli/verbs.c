@@ -68,17 +68,11 @@ static void describe(char *letters, struct option *known)
     *known = (struct option){0};
 }
 
-/* getopt_long with the verb's options: the row of the next one, with its value in optarg. NULL:
- * *result is -1 at the end, or '?' or ':', which are for refuse_option. */
-static const struct ns_verb_option *next_option(int argc, char **argv, int *result)
+/* The row of what getopt_long returned; NULL: '?' or ':', which are for refuse_option. */
+static const struct ns_verb_option *row_of(int result)
 {
-    char letters[2 * COUNT(ns_verb_options) + 3];
-    struct option known[COUNT(ns_verb_options) + 1];
-    describe(letters, known);
-    opterr = 0;
-    *result = getopt_long(argc, argv, letters, known, NULL);
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, ns_cli_verb) == 0 && (row->id == *result || row->letter == *result))
+        if (strcmp(row->verb, ns_cli_verb) == 0 && (row->id == result || row->letter == result))
             return row;
     return NULL;
 }
@@ -204,11 +198,14 @@ static void refuse_word(const char *word)
 
 const char *ns_verbs_read(int argc, char **argv)
 {
-    const struct ns_verb_option *row;
+    char letters[2 * COUNT(ns_verb_options) + 3];
+    struct option known[COUNT(ns_verb_options) + 1];
     int result;
-    while ((row = next_option(argc, argv, &result)) || result != -1)
-        if (row)
-            take(row);
+    describe(letters, known);
+    opterr = 0;
+    while ((result = getopt_long(argc, argv, letters, known, NULL)) != -1)
+        if (row_of(result))
+            take(row_of(result));
         else
             refuse_option(argv, result);
     ns_operands = (struct ns_list){argv + optind, (unsigned)(argc - optind)};

@@ -8,31 +8,6 @@
 #include "watch/diag.h"
 #include "watch/owners.h"
 
-/* The options that are set. A value of -1: the socket or kernel has no such option, or it is not to
- * be changed. */
-struct ns_cure_values {
-    int nodelay; /* TCP_NODELAY */
-    int delack;  /* TCP_DELACK_MAX_US */
-    int mark;    /* see code.h */
-};
-
-/* --- borrow.c: one socket -------------------------------------------------------------------- */
-
-/* A descriptor of a process, which is readable when it has ended, or -errno; for a thread's id,
- * -ESRCH. */
-int ns_cure_open_process(pid_t pid);
-
-/* Duplicates descriptor fd of a process into this one, for some microseconds: as long as it is open
- * here, a close by the process does not end the connection. -ENOENT: it is another socket by now;
- * -EPERM: not permitted; -ESRCH, -EBADF: it is gone. */
-int ns_cure_borrow(pid_t pid, int fd, uint64_t cookie);
-
-struct ns_cure_values ns_cure_get(int fd);
-/* 0 or -errno. */
-int ns_cure_set(int fd, const struct ns_cure_values *values);
-
-/* --- scan.c: all sockets --------------------------------------------------------------------- */
-
 enum ns_cure_result {
     NS_CURE_CHANGED,
     NS_CURE_UNCHANGED, /* it has the options already */
@@ -94,7 +69,8 @@ struct ns_cure {
     bool all, follow, undo, dry_run;
     const struct ns_policy *policy;
     int least_delack;
-    bool sets_nodelay; /* the kernel sets TCP_NODELAY on the new connections of groups */
+    bool cures_new;    /* the kernel cures the new connections of groups */
+    bool sets_nodelay; /* and sets TCP_NODELAY there */
     /* state of the scan */
     struct ns_owners owners;
     struct ns_cure_socket *sockets; /* of the last list, by cookie */
@@ -105,6 +81,19 @@ struct ns_cure {
     struct ns_cure_row *rows;
     size_t n_rows;
 };
+
+/* --- socket.c: one socket --------------------------------------------------------------------- */
+
+/* A descriptor of a process, which is readable when it has ended, or -errno; for a thread's id,
+ * -ESRCH. */
+int ns_cure_open_process(pid_t pid);
+
+/* Changes the options of the socket with this cookie, and counts that; rule NULL: none matches.
+ * Returns an enum ns_cure_result, or -EAGAIN: it is not at this place any more. */
+int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t cookie,
+                   bool listens, const struct ns_rule *rule, struct ns_cure_row *row);
+
+/* --- scan.c: all sockets --------------------------------------------------------------------- */
 
 /* Selects the processes. 0; -ESRCH: no such process, or no process of the unit or group. */
 int ns_cure_begin(struct ns_cure *cure);

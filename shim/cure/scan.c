@@ -2,7 +2,6 @@
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
  * once. What was changed is seen in the socket itself: see code.h. */
-#include "cure/code.h"
 #include "cure/cure.h"
 
 #include "process/scope.h"
@@ -17,9 +16,6 @@
 #include <unistd.h>
 
 enum { TRIES = 3 };
-
-/* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
-enum { DELACK_DEFAULT_US = 200000 };
 
 struct ns_cure_socket {
     uint64_t cookie;
@@ -158,71 +154,6 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
                            : ns_match_socket(&process->rules, &facts);
 }
 
-/* What a socket is to have. options: those of its rule, or 0. Outside a group, the program's own
- * TCP_NODELAY needs no mark. A listener with a TCP_SAVE_SYN of its own keeps its TCP_NODELAY. */
-static struct ns_cure_values wanted(const struct ns_cure *cure, bool listens, bool in_group,
-                                    unsigned options, const struct ns_cure_values *now)
-{
-    const bool marked = listens ? now->mark == NS_MARK_OWN_0 : now->mark != NS_MARK_NONE;
-    const bool is_cured = now->nodelay == 1 && marked;
-    const bool saves_syns = listens && !is_cured && now->mark; /* its program asked for it */
-    const int own = is_cured ? now->mark == NS_MARK_OWN_1 : now->nodelay;
-    const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0) && !saves_syns;
-    const bool limits = options & NS_CODE_DELACK;
-    const bool unmarks = is_cured || (!listens && now->mark == NS_MARK_OWN_0);
-    struct ns_cure_values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
-    if (sets)
-        then.mark = own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
-    /* The limit is not known before Linux 6.17. */
-    if (now->delack < 0 ? in_group : limits != (now->delack == cure->least_delack))
-        then.delack = limits ? ns_group_least_delack() : DELACK_DEFAULT_US;
-    then.nodelay = then.nodelay == now->nodelay ? -1 : then.nodelay;
-    then.mark = then.mark == now->mark ? -1 : then.mark;
-    return then;
-}
-
-static void count(const struct ns_cure *cure, const struct ns_cure_socket *socket,
-                  const struct ns_cure_values *then, struct ns_cure_row *row)
-{
-    const bool sets = !cure->undo && then->nodelay != 0,
-               limits = !cure->undo && then->delack != DELACK_DEFAULT_US;
-    row->listeners += socket->listens;
-    row->connections += !socket->listens;
-    *(sets ? &row->nodelay : &row->nodelay_restored) += then->nodelay >= 0;
-    *(limits ? &row->delack : &row->delack_restored) += then->delack >= 0;
-}
-
-/* Change the options of a borrowed socket, and count it. Returns an enum ns_cure_result. */
-static int change(struct ns_cure *cure, const struct ns_cure_socket *socket, int fd,
-                  const struct ns_rule *rule, struct ns_cure_row *row)
-{
-    const unsigned options = rule ? ns_code_options_of(rule) : 0;
-    const struct ns_cure_values now = ns_cure_get(fd);
-    if (now.mark < 0)
-        return rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
-    /* A dry run asks before there are programs. */
-    const bool in_group =
-        cure->by_kernel && ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
-    if (in_group && socket->listens && cure->sets_nodelay && !cure->undo)
-        return NS_CURE_ACCEPTS;
-    if (!rule && !in_group && !cure->undo)
-        return NS_CURE_NO_RULE;
-    const struct ns_cure_values then =
-        wanted(cure, socket->listens, in_group && !socket->listens, options, &now);
-    int error = cure->dry_run ? 0 : ns_cure_set(fd, &then);
-    if (error) {
-        cure->error = error;
-        return NS_CURE_FAILED;
-    }
-    if (then.nodelay >= 0 || then.delack >= 0) {
-        count(cure, socket, &then, row);
-        return NS_CURE_CHANGED;
-    }
-    if (cure->undo)
-        return NS_CURE_NO_RULE;
-    return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF : NS_CURE_UNCHANGED;
-}
-
 /* Treat one socket. Returns an enum ns_cure_result, or -EAGAIN: try again after the next list. */
 static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const struct ns_owned *place,
                  const struct ns_cure_process *process, struct ns_cure_row *row)
@@ -235,16 +166,7 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     /* In a group, a rule of an earlier policy may have cured it. */
     if (!rule && !cure->by_kernel && !cure->undo)
         return NS_CURE_NO_RULE;
-    NS_AUTO_CLOSE int fd = ns_cure_borrow(place->pid, place->fd, socket->cookie);
-    if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
-        return -EAGAIN;
-    if (fd == -EPERM || fd == -EACCES)
-        return NS_CURE_DENIED;
-    if (fd < 0) {
-        cure->error = fd;
-        return NS_CURE_FAILED;
-    }
-    return change(cure, socket, fd, rule, row);
+    return ns_cure_change(cure, place, socket->cookie, socket->listens, rule, row);
 }
 
 /* Treat the new sockets whose owners are known. */

@@ -21,14 +21,13 @@ static void warn(const struct ns_check_listener *to, const struct ns_rule *rule,
 static void warn_halves(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
-    if (sends && !acks)
-        warn(to, rule,
-             "only the send half is on: it can create a stall that was not there; both halves "
-             "together never did (\"ack\": \"before-wait\")");
-    if (acks && !sends)
-        warn(to, rule,
-             "only the ack half is on: it can create a stall that was not there; both halves "
-             "together never did (\"send\": \"adaptive\")");
+    char text[160];
+    snprintf(text, sizeof text,
+             "only the %s half is on: it can create a stall that was not there; both halves "
+             "together never did (%s)",
+             sends ? "send" : "ack", sends ? "\"ack\": \"before-wait\"" : "\"send\": \"adaptive\"");
+    if (sends != acks)
+        warn(to, rule, text);
 }
 
 static void warn_delay(const struct ns_check_listener *to, const struct ns_rule *rule)
