@@ -20,9 +20,9 @@ int ns_version_main(void)
 
 static int say_unknown(const char *word)
 {
-    const char *meant = ns_verbs_close(word);
-    if (meant)
-        return NS_FAIL("unknown command '%s'; did you mean %s?", word, meant);
+    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
+        if (ns_verbs_is_close(word, verb->word))
+            return NS_FAIL("unknown command '%s'; did you mean %s?", word, verb->word);
     return NS_FAIL("unknown %s '%s'; see 'nagleshim help'", *word == '-' ? "option" : "command",
                    word);
 }

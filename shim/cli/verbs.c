@@ -87,14 +87,6 @@ bool ns_verbs_is_close(const char *one, const char *other)
     return begin + end >= 2 && begin + end + 2 >= (a > b ? a : b);
 }
 
-const char *ns_verbs_close(const char *word)
-{
-    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        if (ns_verbs_is_close(word, verb->word))
-            return verb->word;
-    return NULL;
-}
-
 /* The option of the verb that was probably meant, or NULL. */
 static const char *close_option(const char *word)
 {

@@ -68,9 +68,6 @@ const struct ns_verb *ns_verbs_find(const char *word);
 /* Do the words begin and end alike, but for two letters? */
 bool ns_verbs_is_close(const char *one, const char *other);
 
-/* The verb that was probably meant by an unknown word, or NULL. */
-const char *ns_verbs_close(const char *word);
-
 struct ns_list {
     char **words;
     unsigned n;

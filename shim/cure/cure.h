@@ -33,29 +33,7 @@ struct ns_cure_row {
     unsigned told; /* with --follow: a bit for each result that was printed */
 };
 
-/* --- process.c: the processes that own sockets ------------------------------------------------ */
-
-struct ns_cure;
-struct ns_cure_process {
-    pid_t pid;
-    uint64_t started;
-    char name[64];
-    bool has_library; /* the library works there */
-    bool is_stuck;    /* in the kernel, so that nothing else is known */
-    struct ns_ruleset rules;
-    struct ns_cure_process *next;
-};
-
-/* What is known of the process that owns a socket; it is examined at its first socket. NULL: it has
- * ended. */
-struct ns_cure_process *ns_cure_process(struct ns_cure_process **list,
-                                        const struct ns_policy *policy,
-                                        const struct ns_owned *place);
-void ns_cure_forget_processes(struct ns_cure_process **list);
-
-/* Adds each process whose control group, of any version, belongs to the systemd unit. */
-void ns_cure_add_unit(struct ns_cure *cure);
-
+struct ns_cure_process;
 struct ns_cure_socket;
 
 struct ns_cure {

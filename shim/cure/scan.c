@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
  * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
- * once. What was changed is seen in the socket itself: see code.h. */
+ * once, by the rules of its process, of which this file only reads. What was changed is seen in the
+ * socket itself: see code.h. */
 #include "cure/cure.h"
 
+#include "base/path.h"
+#include "process/loaded.h"
 #include "process/scope.h"
 #include "watch/table.h"
 
@@ -25,6 +28,104 @@ struct ns_cure_socket {
     bool listens, is_done;
     uint8_t tries; /* rounds that found no owner */
 };
+
+struct ns_cure_process {
+    pid_t pid;
+    uint64_t started;
+    char name[64];
+    bool has_library; /* the library works there */
+    bool is_stuck;    /* in the kernel, so that nothing else is known */
+    struct ns_ruleset rules;
+    struct ns_cure_process *next;
+};
+
+enum { ARGUMENTS_MOST = 256, ARGUMENTS_BYTES = 64 << 10 };
+
+/* The rules for a running process, as the library would choose them there; none without memory. */
+static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy,
+                        const struct ns_proc *proc)
+{
+    static char bytes[ARGUMENTS_BYTES + 1];
+    char *arguments[ARGUMENTS_MOST + 1];
+    size_t size = ns_proc_words(proc, bytes, ARGUMENTS_BYTES), n = 0;
+    for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
+        arguments[n++] = bytes + at;
+    arguments[n] = NULL;
+    char exe[PATH_MAX];
+    snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
+    const struct ns_process process = {.exe = *exe ? exe : NULL,
+                                       .execfn = *proc->execfn ? proc->execfn : NULL,
+                                       .argv0 = arguments[0],
+                                       .args = n ? arguments + 1 : NULL};
+    ns_ruleset_build(rules, policy, &process);
+}
+
+static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)
+{
+    struct ns_proc proc;
+    int error = ns_proc_open(place->pid, &proc);
+    if (error && error != -ETIMEDOUT)
+        return NULL;
+    struct ns_cure_process *process = ns_allocate(1, sizeof *process);
+    process->pid = place->pid;
+    process->started = place->started;
+    process->is_stuck = error != 0;
+    if (error) {
+        snprintf(process->name, sizeof process->name, "%s", proc.name);
+        return process;
+    }
+    ns_proc_look(&proc); /* without the right to do so, patterns do not match */
+    ns_proc_name(&proc, process->name, sizeof process->name);
+    process->has_library = ns_loaded_works(&proc);
+    build_rules(&process->rules, policy, &proc);
+    ns_proc_close(&proc);
+    return process;
+}
+
+/* What is known of the process that owns a socket; it is examined at its first socket. NULL: it has
+ * ended. */
+static struct ns_cure_process *process_of(struct ns_cure_process **list,
+                                          const struct ns_policy *policy,
+                                          const struct ns_owned *place)
+{
+    struct ns_cure_process *process = *list;
+    while (process && (process->pid != place->pid || process->started != place->started))
+        process = process->next;
+    if (process)
+        return process;
+    process = examine(policy, place);
+    if (process) {
+        process->next = *list;
+        *list = process;
+    }
+    return process;
+}
+
+static void forget_processes(struct ns_cure_process **list)
+{
+    while (*list) {
+        struct ns_cure_process *process = *list;
+        *list = process->next;
+        ns_ruleset_release(&process->rules);
+        free(process);
+    }
+}
+
+/* The unit's name is the last or an inner component of the path. */
+static bool take_if_of_unit(void *context, pid_t pid)
+{
+    struct ns_cure *cure = context;
+    char path[64], line[4096];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
+    while (stream && !found && fgets(line, sizeof line, stream))
+        for (const char *name = strtok(line, "/\n"); name && !found; name = strtok(NULL, "/\n"))
+            found = ns_group_is_of_unit(name, cure->unit);
+    if (found)
+        ns_owners_add(&cure->owners, pid);
+    return true;
+}
 
 static int by_cookie(const void *left, const void *right)
 {
@@ -119,7 +220,7 @@ static int list_sockets(struct ns_cure *cure)
 static int find_owners(struct ns_cure *cure)
 {
     if (cure->unit)
-        ns_cure_add_unit(cure);
+        ns_proc_each(take_if_of_unit, cure);
     else if (!cure->owners.all)
         ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
@@ -178,7 +279,7 @@ static void treat_all(struct ns_cure *cure)
             continue;
         const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
         const struct ns_cure_process *process =
-            place && place->pid ? ns_cure_process(&cure->processes, cure->policy, place) : NULL;
+            place && place->pid ? process_of(&cure->processes, cure->policy, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0)
@@ -231,7 +332,7 @@ int ns_cure_scan(struct ns_cure *cure)
 
 int ns_cure_refresh(struct ns_cure *cure)
 {
-    ns_cure_forget_processes(&cure->processes);
+    forget_processes(&cure->processes);
     return find_owners(cure);
 }
 
@@ -250,7 +351,7 @@ void ns_cure_end(struct ns_cure *cure)
 {
     if (cure->process >= 0)
         close(cure->process);
-    ns_cure_forget_processes(&cure->processes);
+    forget_processes(&cure->processes);
     ns_groups_release(&cure->groups);
     ns_owners_release(&cure->owners);
     free(cure->sockets);

@@ -24,8 +24,7 @@ static const char *denied_text(void)
 
 static void print_process(const struct ns_proc *proc)
 {
-    char exe[PATH_MAX];
-    snprintf(exe, sizeof exe, "%s", proc->exe[0] ? proc->exe : proc->name);
+    char *exe = ns_words("%s", proc->exe[0] ? proc->exe : proc->name);
     ns_output_fact("process", "%d, %s", proc->process, ns_sanitize(exe));
     if (proc->seccomp)
         ns_output_fact("seccomp", "%s",
