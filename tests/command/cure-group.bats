@@ -135,17 +135,8 @@ END
     (cd "$T" && HOME=$BATS_FILE_TMPDIR GOCACHE=$cache CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go client.go)
     gcc -O2 -static -w -o "$T/static" examples/tcp_nodelay_client.c -lrt -pthread
     ! command -v i686-linux-gnu-gcc || i686-linux-gnu-gcc -O2 -static -w -o "$T/narrow" examples/tcp_nodelay_client.c -lrt -pthread
-    "$python" -c 'import socket
-listener = socket.create_server(("127.0.0.1", 0))
-print("listening on port", listener.getsockname()[1], flush=True)
-while True:
-    s = listener.accept()[0]
-    while data := s.recv(64, socket.MSG_WAITALL):
-        s.sendall(data)' >"$T/echo.out" &
-    NS_STARTED+=("$!")
-    local way go packets
-    ns_port echo
-    go=$port
+    ns_serve echo "$python" tests/probes/turns.py server 0 0 0 : all64 w64
+    local way go=$port packets
     ns_serve packets "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0
     packets=$port
     for way in stalls flows; do

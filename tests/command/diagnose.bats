@@ -38,18 +38,7 @@ PYTHON
 
 # slow_server MS: a server that takes MS milliseconds for each answer. Sets port.
 slow_server() {
-    cat >"$T/slow.py" <<'PYTHON'
-import socket, sys, time
-listener = socket.create_server(("127.0.0.1", 0))
-print("listening on port", listener.getsockname()[1], flush=True)
-while True:
-    one, _ = listener.accept()
-    while one.recv(4096):
-        time.sleep(float(sys.argv[1]) / 1000)
-        one.send(b"answer")
-    one.close()
-PYTHON
-    ns_serve slow "$python" "$T/slow.py" "$1"
+    ns_serve slow "$python" tests/probes/turns.py server 0 0 0 : r "s$1" w6
 }
 
 # diagnosed WORD...: runs diagnose, up to five times while its grade is cannot tell: seen from outside, answers on a busy
@@ -159,13 +148,7 @@ int main(int argc, char **argv)
 END
     gcc -D_GNU_SOURCE -Itests/probes -o "$T/waits" "$T/own.c"
     gcc -D_GNU_SOURCE -Itests/probes -DSOCKETS -o "$T/sockets" "$T/own.c"
-    ns_start server "$python" -uc 'import socket
-listener = socket.create_server(("127.0.0.1", 0))
-print("listening on port", listener.getsockname()[1])
-while True:
-    one = listener.accept()[0]
-    while len(one.recv(30, socket.MSG_WAITALL)) == 30: one.send(b"y" * 30)'
-    ns_port server
+    ns_serve server "$python" tests/probes/turns.py server 0 0 0 : all30 w30
     for program in waits sockets; do
         diagnosed -- "$T/$program" "$port"
         expect_status 0

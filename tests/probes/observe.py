@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A client that writes a request in two pieces and waits for its answer, and a server for it: the observing library records
-# its connections. Usage: observe.py serve | observe.py PORT SCENE, where SCENE is one of the functions below.
+# A client that writes a request of 12 bytes in two pieces and waits for its answer of 3 bytes: the observing library records
+# its connections. Usage: observe.py PORT SCENE, where SCENE is one of the functions below.
 import ctypes
 import os
 import select
@@ -14,19 +14,6 @@ HEADER, BODY, ANSWER, ROUNDS = b"head\n", b"bodies\n", b"ok\n", 4
 
 def read_whole(sock, size):
     return len(sock.recv(size, socket.MSG_WAITALL)) == size
-
-
-def answer(sock):
-    while read_whole(sock, len(HEADER + BODY)):
-        sock.send(ANSWER)
-    sock.close()
-
-
-def serve():
-    listener = socket.create_server(("127.0.0.1", 0))
-    print("listening on port", listener.getsockname()[1], flush=True)
-    while True:
-        threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 
 
 def connect():

@@ -5,7 +5,8 @@
 #   turns.py client HOST PORT ROUNDS CONNECTIONS WORD...
 #
 # The words before ":" are executed once, those after it in every round. Each connection has its own process at both ends.
-# A client prints the times of its rounds, and the segments of both ends for each round.
+# A client prints the times of its rounds, and the segments of both ends for each round. With 0 for both numbers, a server
+# serves every connection until that ends.
 #
 #   wN, rN      write N bytes; read N bytes, in as many reads as it takes
 #   r           read the available bytes
@@ -28,6 +29,7 @@
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
 import fcntl
 import functools
+import itertools
 import os
 import re
 import select
@@ -222,7 +224,7 @@ def play(end, rounds, words):
     took = []
     for word in once:
         end.action(word)()
-    for turn in range(rounds):
+    for turn in range(rounds) if rounds else itertools.count():
         end.round = time.monotonic()
         for every, act in always:
             if turn % every == 0:
@@ -240,8 +242,11 @@ def in_child(action, *arguments):
     return pid
 
 
-def serve(listener, place, rounds, words):
-    connection, _ = listener.accept()
+def serve(listener, *rest):
+    answer(listener.accept()[0], *rest)
+
+
+def answer(connection, place, rounds, words):
     try:
         play(End(connection, place), rounds, words)
         while connection.recv(65536):
@@ -267,6 +272,9 @@ def main(what, *words):
         print("listening on port", listener.getsockname()[1], flush=True)
         call = (serve, listener)
         words = words[3:]
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL if connections else signal.SIG_IGN)
+        while connections == 0:
+            in_child(answer, listener.accept()[0], 0, rounds, words)
     else:
         host = words[0]
         port, rounds, connections = map(int, words[1:4])

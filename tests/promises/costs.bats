@@ -52,22 +52,15 @@ END
 }
 
 @test "twelve lines of a log between a request and its answer cost two system calls on average, and lines to a file none" {
-    cat >"$T/client.py" <<'END'
-import os, socket, sys
-near = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-for _ in range(100):
-    near.send(b"request")
-    near.recv(100)
-END
     cat >"$T/logs.py" <<'END'
 import os, socket, subprocess, sys
-way, client = sys.argv[1:]
+way, file = sys.argv[1:]
 listener = socket.create_server(("127.0.0.1", 0))
 os.environ["LD_PRELOAD"] = ""
 ends = os.pipe()
-other = subprocess.Popen([sys.executable, client, str(listener.getsockname()[1])])
+other = subprocess.Popen([sys.executable, *"tests/probes/turns.py client 127.0.0.1".split(), str(listener.getsockname()[1]), *"100 1 : w7 r".split()])
 near = listener.accept()[0]
-log = os.open({"null": "/dev/null", "file": client + ".log", "pipe": "/dev/null"}[way], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+log = os.open({"null": "/dev/null", "file": file, "pipe": "/dev/null"}[way], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 if way == "pipe":
     log = ends[1]
     subprocess.Popen(["cat"], stdin=ends[0], stdout=subprocess.DEVNULL, pass_fds=[], close_fds=True)
@@ -81,10 +74,10 @@ for _ in range(100):
 END
     local way most count
     for way in null pipe file; do
-        count=$(calls "$LIBRARY" ' (lseek|ppoll)[(]' "$T/logs.py" "$way" "$T/client.py")
+        count=$(calls "$LIBRARY" ' (lseek|ppoll)[(]' "$T/logs.py" "$way" "$T/log")
         echo "$way: $count"
         [[ $way == file ]] && most=2 || most=200
         [[ $count -ge 1 && $count -le $most ]]
-        [[ $(calls '' ' (lseek|ppoll)[(]' "$T/logs.py" "$way" "$T/client.py") -eq 0 ]]
+        [[ $(calls '' ' (lseek|ppoll)[(]' "$T/logs.py" "$way" "$T/log") -eq 0 ]]
     done
 }

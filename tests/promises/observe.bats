@@ -38,7 +38,7 @@ sum() {
 }
 
 serve() {
-    ns_serve server "${PROBE[@]}" serve
+    ns_serve server "$python" tests/probes/turns.py server 0 0 0 : all12 w3
 }
 
 # scene NAME [STATUS]: runs the scene of the probe, observed. Sets delayed to the number of delayed ACKs.

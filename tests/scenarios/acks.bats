@@ -136,42 +136,22 @@ as_few_segments() {
     cured ': r105 w5 w40' ': w5 quickack w100 r45'
 }
 
+# short_connections PRELOAD: fifty clients in turn, with three requests each. Sets segments to those of all of them.
+short_connections() {
+    ns_serve server env LD_PRELOAD="$1" "$python" tests/probes/turns.py server 0 3 50 : r1 s20 w1
+    for _ in {1..50}; do
+        timeout 20 "$python" -S tests/probes/turns.py client 127.0.0.1 "$port" 3 1 : w1 r1 3>&-
+    done >"$T/client.out"
+    ns_join server
+    segments=$(awk '{ n += 3 * $NF } END { print n }' "$T/client.out")
+}
+
 @test "short connections to a server that thinks for 20 ms cost two dozen ACKs together" {
-    cat >"$T/short.py" <<'END'
-import socket, struct, sys, threading, time
-SEGS_IN = slice(140, 144), slice(152, 156)  # tcpi_segs_in, tcpi_data_segs_in
-if sys.argv[1] == "server":
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    print("listening on port", listener.getsockname()[1], flush=True)
-    def serve(near):
-        while near.recv(100):
-            time.sleep(0.02)
-            near.send(b"x")
-    for _ in range(50):
-        threading.Thread(target=serve, args=(listener.accept()[0],)).start()
-else:
-    acks = 0
-    for _ in range(50):
-        near = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
-        for _ in range(3):
-            near.send(b"x")
-            near.recv(1)
-        info = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
-        every, data = (struct.unpack("I", info[part])[0] for part in SEGS_IN)
-        acks += every - data
-        near.close()
-    print("acks", acks)
-END
-    local preload without acks
-    for preload in "$PROBES/empty.so" "$LIBRARY"; do
-        ns_serve server env LD_PRELOAD="$preload" "$python" "$T/short.py" server
-        "$python" "$T/short.py" client "$port" >"$T/client.out" 3>&-
-        ns_join server
-        acks=$(field acks "$T/client.out")
-        echo "$acks ACKs"
-        [[ $preload == "$LIBRARY" ]] || without=$acks
-    done
-    [[ $acks -le $((without + 26)) ]]
+    local segments without
+    short_connections "$PROBES/empty.so"
+    without=$segments
+    short_connections "$LIBRARY"
+    holds "$segments <= $without + 26" || wrong "$segments segments, $without without the library"
 }
 
 @test "a peer with TCP_NODELAY gets no ACK for each of its writes, once a test has shown that it does not wait" {
@@ -189,37 +169,8 @@ END
 }
 
 @test "a forked child that reads requests does not stall if its parent writes the answers, however often it waits" {
-    cat >"$T/child.py" <<'END'
-import os, select, socket, sys, time
-listener = socket.create_server(("127.0.0.1", 0))
-print(f"listening on port {listener.getsockname()[1]}", flush=True)
-near = listener.accept()[0]
-for _ in range(int(sys.argv[1])):
-    time.sleep(0.001)
-out, into = os.pipe()
-if os.fork() == 0:
-    left = 400
-    while select.select([near], [], []) and (data := near.recv(4096)):
-        left -= len(data)
-        if left == 0:
-            left = 400
-            os.write(into, b"x")
-    os._exit(0)
-os.close(into)
-while os.read(out, 1):
-    near.send(bytes(50))
-END
-    local first
-    for first in 0 1; do
-        for with in '' "$LIBRARY"; do
-            ns_serve server env LD_PRELOAD="$with" "$python" "$T/child.py" "$first"
-            timeout 60 "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 : w100 w300 r50 >"$T/client.out" 3>&-
-            ns_join server
-            cat "$T/client.out"
-            [[ -n $with ]] || holds "$(field stalls "$T/client.out") >= 25"
-        done
-        holds "$(field stalls "$T/client.out") <= 6"
-    done
+    cured ': w100 w300 r50' ': child200 child200 w50'
+    cured ': w100 w300 r50' 's1 : child200 child200 w50'
 }
 
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
