@@ -48,6 +48,8 @@ expect_places() {
 {"match": {"remote": "1-1023"}}, {"match": {"remote": ["10.0.0.1:80", "443"], "args": "x"}}
 {"match": {"role": "server", "local": "80-90"}}, {"match": {"role": "server", "local": "127.0.0.1:80-90"}}
 {"match": {"args": "x"}}, {"match": {"args": "x"}}
+{"match": {"role": "client"}}, {"match": {"role": "client", "remote": "80"}}
+{}, {}
 CASES
     while IFS= read -r rules; do
         run --separate-stderr "$NS" check "$(policy p "$rules")"
@@ -61,11 +63,34 @@ CASES
 {"match": {"remote": "0.0.0.0/0"}}, {"match": {"remote": "80"}}
 {"match": {"remote": "80"}}, {"match": {"local": "80", "role": "server"}}
 {"match": {"role": "server"}}, {"match": {"process": "a"}}
+{"match": {"role": "client"}}, {"match": {"role": "server"}}, {}
+{"match": {"process": "a"}}, {}
 CASES
     # Thousands of rules take less than ten seconds.
     python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join("{\"match\": {\"process\": [\"a%d\", \"b%d\"]}}" % (i, i) for i in range(4000)))' >"$T/p.json"
     run timeout 10 "$NS" check "$T/p.json"
     expect 0 output is "$T/p.json: valid, 4000 rules"
+}
+
+@test "check warns of rules with one half on, and of options and delays that have no effect or harm" {
+    local rules said
+    while IFS=';' read -r rules said; do
+        run --separate-stderr "$NS" check "$(policy p "$rules")"
+        expect 0 stderr is "${said:+$T/p.json: warning: $said}"
+    done <<'CASES'
+{}
+{"send": "app", "ack": "app"}
+{"send": "auto-cork", "max_delay_us": 200}
+{"sockopt": {"SO_SNDBUF": "ignore"}}
+;"rules" is empty: nothing is touched
+{"ack": "app"};rule 1: only the send half is on: it can create a stall that was not there; both halves together never did ("ack": "before-wait")
+{"send": "app"};rule 1: only the ack half is on: it can create a stall that was not there; both halves together never did ("send": "adaptive")
+{"send": "auto-cork", "max_delay_us": 50000};rule 1: max_delay_us is longer than the delayed ACK (40 ms) that it should avoid
+{"send": "nodelay", "max_delay_us": 300};rule 1: max_delay_us has no effect: only "send": "auto-cork" holds bytes
+{"max_delay_us": 200};rule 1: max_delay_us has no effect: only "send": "auto-cork" holds bytes
+{"sockopt": {"SO_SNDBUF": {"min": 65536}}};rule 1: an explicit SO_SNDBUF switches the kernel's autotuning off; "ignore" leaves it on
+{"match": {"role": "client", "local": "80"}};rule 1: "local" of a client matches only if the program binds the socket before it connects
+CASES
 }
 
 @test "check warns of rules that match nothing, and says what was probably meant" {

@@ -84,21 +84,57 @@ static void ignore(void *context, const struct ns_rule *rule, const char *text)
     (void)rule;
 }
 
-/* The kernel's program for a policy without processes chooses the rule that the library chooses. */
+/* The kernel's program chooses the rule that the library chooses. */
+static void check_socket(const struct ns_code *code, const struct ns_ruleset *set,
+                         const struct ns_socket_facts *facts)
+{
+    const struct ns_rule *rule = ns_match_socket(set, facts);
+    const unsigned options = rule ? ns_code_options_of(rule) : 0;
+    struct bpf_sock_ops ops =
+        bpf_connection(facts->role == NS_ROLE_CLIENT, &facts->local, &facts->remote);
+    struct bpf_run run = {.delack = 200000};
+    MUST(bpf_run(&run, code, &ops) == 1);
+    MUST(run.nodelay == !!(options & NS_CODE_NODELAY));
+    MUST(run.mark == (options & NS_CODE_NODELAY ? NS_MARK_OWN_0 : NS_MARK_NONE));
+    MUST(run.delack == (options & NS_CODE_DELACK ? 8000 : 200000));
+}
+
+/* An address inside of an endpoint, or just outside of its bits or ports. */
+static struct ns_address beside(const struct ns_endpoint *endpoint, unsigned how)
+{
+    struct ns_address address = {.known = true, .addr = endpoint->addr};
+    unsigned bit = endpoint->prefix - 1u, outside = how >> 1 & 1;
+    address.port =
+        (uint16_t)(how & 1 ? endpoint->port_high + outside : endpoint->port_low - outside);
+    if (how & 4 && endpoint->prefix)
+        address.addr.s6_addr[bit / 8] ^= (uint8_t)(0x80 >> bit % 8);
+    return address;
+}
+
+/* Sockets at the bounds of the endpoints, whose other end is at the bounds of the next one. */
 static void check_kernel(const struct ns_policy *policy, const struct ns_ruleset *set)
 {
+    enum { MOST = 32 };
     static struct ns_code code;
-    static const struct in6_addr addrs[] = {{{{[10] = 0xFF, 0xFF, 127, 0, 0, 1}}}, {{{[15] = 1}}}};
-    for (int i = 0; i < 4 && ns_code_connections(&code, policy, 8000) == 0; i++) {
-        const struct ns_address end = {.known = true, .addr = addrs[i / 2], .port = 80};
-        const struct ns_socket_facts facts = {i % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER, end, end};
-        const struct ns_rule *rule = ns_match_socket(set, &facts);
-        struct bpf_sock_ops ops = bpf_connection(i % 2, &end, &end);
-        struct bpf_run run = {0};
-        MUST(bpf_run(&run, &code, &ops) == 1);
-        const unsigned options = rule ? ns_code_options_of(rule) : 0;
-        MUST(run.nodelay == !!(options & NS_CODE_NODELAY));
-        MUST(run.delack == (options & NS_CODE_DELACK ? 8000 : 0));
+    struct ns_endpoint some[MOST] = {
+        {.addr.s6_addr = {[10] = 0xFF, 0xFF, 127, 0, 0, 1}, .prefix = 128}};
+    unsigned n = 1;
+    if (ns_code_connections(&code, policy, 8000) != 0)
+        return;
+    for (const struct ns_rule *rule = policy->rules; rule < policy->rules + policy->n_rules;
+         rule++) {
+        for (size_t i = 0; i < rule->n_local && n < MOST; i++)
+            some[n++] = rule->local[i];
+        for (size_t i = 0; i < rule->n_remote && n < MOST; i++)
+            some[n++] = rule->remote[i];
+    }
+    for (unsigned i = 0; i < 8 * 8 * n; i++) {
+        struct ns_address local = beside(&some[i / 64], i), remote = local;
+        struct ns_address other = beside(&some[(i / 64 + 1) % n], i / 8);
+        if (IN6_IS_ADDR_V4MAPPED(&other.addr) == IN6_IS_ADDR_V4MAPPED(&local.addr))
+            remote = other;
+        check_socket(&code, set, &(struct ns_socket_facts){NS_ROLE_CLIENT, local, remote});
+        check_socket(&code, set, &(struct ns_socket_facts){NS_ROLE_SERVER, remote, local});
     }
 }
 

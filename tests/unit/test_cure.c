@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The BPF programs of `nagleshim cure`: they choose the rules that the library would choose, and
- * keep the value of TCP_NODELAY that the program asked for. */
+/* The BPF programs of `nagleshim cure`: they keep the value of TCP_NODELAY that the program asked
+ * for. tests/fuzz/policy.c compares the rules that they choose with those that the library chooses.
+ */
 #include "base/arena.h"
 #include "bpf.h"
 #include "unit.h"
@@ -16,97 +17,6 @@ static struct ns_policy *parse(const char *text)
     if (ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy, &error, NULL) != 0)
         printf("# %u:%u: %s\n", error.line, error.column, error.message);
     return policy;
-}
-
-static const char *const patterns[] = {
-    "10.0.0.0/8", "10.2.0.0/15", "10.1.2.3", "fd00::/8", "fd00:0:80::/41", "::/0",
-    "0.0.0.0/0",  "fd00::1",     "80",       "80-443",   "10.1.2.3:443",   "[fd00::1]:81-90"};
-static const char *const addresses[] = {"::ffff:10.1.2.3",
-                                        "::ffff:10.2.2.3",
-                                        "::ffff:11.1.2.3",
-                                        "fd00::1",
-                                        "fd00:0:7f::1",
-                                        "fd00:0:81::1",
-                                        "fe00::1",
-                                        "::1",
-                                        "::"};
-static const uint16_t ports[] = {79, 80, 81, 90, 91, 442, 443, 444, 65535, 1};
-#define ANY(array) (array)[(unsigned)rand() % (sizeof(array) / sizeof *(array))]
-
-static size_t add_list(char *text, const char *key)
-{
-    size_t n = (size_t)sprintf(text, "%s\"%s\": [", text[-1] == '{' ? "" : ", ", key);
-    for (unsigned i = 0, most = 1 + (unsigned)rand() % 3; i < most; i++)
-        n += (size_t)sprintf(text + n, "%s\"%s\"", i ? ", " : "", ANY(patterns));
-    return n + (size_t)sprintf(text + n, "]");
-}
-
-static struct ns_policy *random_policy(void)
-{
-    static const char *const sends[] = {"adaptive", "nodelay", "app", "auto-cork"},
-                             *const roles[] = {"\"role\": \"client\"", "\"role\": \"server\"", ""},
-                             *const acks[] = {"app", "before-wait"};
-    char text[8192];
-    size_t n = (size_t)sprintf(text, "{\"version\": 1, \"rules\": [");
-    for (unsigned i = 0, rules = (unsigned)rand() % 6; i < rules; i++) {
-        n += (size_t)sprintf(text + n, "%s{\"match\": {%s", i ? ", " : "", ANY(roles));
-        if (rand() % 2)
-            n += add_list(text + n, "local");
-        if (rand() % 2)
-            n += add_list(text + n, "remote");
-        n += (size_t)sprintf(text + n, "}, \"send\": \"%s\", \"ack\": \"%s\"}", ANY(sends),
-                             ANY(acks));
-    }
-    sprintf(text + n, "]}");
-    return parse(text);
-}
-
-static struct ns_address random_address(bool v4)
-{
-    struct ns_address address = {.known = true, .port = ANY(ports)};
-    do
-        inet_pton(AF_INET6, ANY(addresses), &address.addr);
-    while (IN6_IS_ADDR_V4MAPPED(&address.addr) != v4);
-    return address;
-}
-
-/* Runs the first program at a new connection. Returns its result. */
-static uint64_t opens_with(const struct ns_socket_facts *facts, struct bpf_run *run)
-{
-    struct bpf_sock_ops ops =
-        bpf_connection(facts->role == NS_ROLE_CLIENT, &facts->local, &facts->remote);
-    return bpf_run(run, &code, &ops);
-}
-
-CHECK(test_the_rules_are_those_of_the_library)
-{
-    enum { POLICIES = 3000, SOCKETS = 20 };
-    unsigned wrong = 0, cured = 0;
-    srand(1);
-    for (int i = 0; i < POLICIES; i++) {
-        struct ns_policy *policy = random_policy();
-        struct ns_ruleset rules;
-        if (!policy || ns_ruleset_build(&rules, policy, &(struct ns_process){0}) != 0 ||
-            ns_code_connections(&code, policy, LEAST) != 0)
-            abort();
-        for (int s = 0; s < SOCKETS; s++) {
-            const bool v4 = rand() % 2;
-            const struct ns_socket_facts facts = {rand() % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER,
-                                                  random_address(v4), random_address(v4)};
-            const struct ns_rule *rule = ns_match_socket(&rules, &facts);
-            const unsigned expected = rule ? ns_code_options_of(rule) : 0;
-            struct bpf_run run = {.delack = 200000};
-            wrong += opens_with(&facts, &run) != 1;
-            wrong += run.nodelay != !!(expected & NS_CODE_NODELAY);
-            wrong += run.mark != (expected & NS_CODE_NODELAY ? NS_MARK_OWN_0 : NS_MARK_NONE);
-            wrong += run.delack != (expected & NS_CODE_DELACK ? LEAST : 200000);
-            cured += expected != 0;
-        }
-        ns_ruleset_release(&rules);
-        ns_policy_free(policy);
-    }
-    OK(wrong == 0, "%u random connections get the options of their rules", POLICIES * SOCKETS);
-    OK(cured > POLICIES, "and %u of them get some", cured);
 }
 
 static const struct ns_address loopback = {

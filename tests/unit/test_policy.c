@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The parser: the result of a valid policy, and texts of extreme sizes. tests/policy/policies.table
- * has the message of each mistake. */
+ * has the message of each mistake, and schema_check.py more endpoints. */
 #include "policy/policy.h"
-#include "cli/policy/check.h"
-#include "policy/endpoint.h"
 #include "policy/find.h"
 #include "policy/sockopt.h"
 #include "unit.h"
@@ -121,77 +119,4 @@ CHECK(test_text_edges)
               &error) &&
            error.column == 59,
        "quotes, brackets and commas in strings do not change the column (%u)", error.column);
-}
-
-/* Between bars. */
-static const char bad_endpoints[] =
-    "|0|65536|00080|80-|-80|80-79|80-90-9| 80|80 |+80|8a|localhost|a.b:80|*|*:80|1.2.3|"
-    "1.2.3.4/|1.2.3.4/33|1.2.3.4/032|1.2.3.4:|1.2.3.4:80:90|01.2.3.4|1.2.3.4/8|:80|:::|"
-    "::1/127|[::1|::1]|[::1]80|[::1]:|[]|[]:80|[1.2.3.4]:80|[::1]/128|fe80::1%eth0|::/-1|"
-    "::/129|1.2.3.4/99999999999999999999|9999999999999999999|[::1]:0|1.2.3.4:0";
-
-CHECK(test_endpoints)
-{
-    struct ns_endpoint endpoint;
-    char problem[200];
-    char list[sizeof bad_endpoints], *rest = list, *bad;
-    memcpy(list, bad_endpoints, sizeof list);
-    while ((bad = strsep(&rest, "|")))
-        OK(ns_endpoint_parse(bad, &endpoint, problem, sizeof problem) == -EINVAL,
-           "\"%s\" is not an endpoint", bad);
-}
-
-static void count_warning(void *context, const struct ns_rule *rule, const char *text)
-{
-    (void)rule;
-    (void)text;
-    ++*(int *)context;
-}
-
-static int warnings(const char *rules)
-{
-    char text[512];
-    struct ns_policy_error error;
-    int n = 0;
-    snprintf(text, sizeof text, "{\"version\": 1, \"rules\": [%s]}", rules);
-    struct ns_policy *policy = parse(text, &error);
-    if (!policy)
-        return -1;
-    ns_check_warn(policy, &(struct ns_check_listener){count_warning, &n});
-    ns_policy_free(policy);
-    return n;
-}
-
-CHECK(test_warnings)
-{
-    static const struct {
-        int count;
-        const char *what, *rules;
-    } rows[] = {
-        {0, "the default rule", "{}"},
-        {0, "a socket that is left alone", "{'send':'app','ack':'app'}"},
-        {1, "no rules at all", ""},
-        {1, "only the send half", "{'ack':'app'}"},
-        {1, "only the ack half", "{'send':'app'}"},
-        {1, "a rule after one that matches every socket", "{},{}"},
-        {1, "a client rule after one that matches every client",
-         "{'match':{'role':'client'}},{'match':{'role':'client','remote':'80'}}"},
-        {0, "a last rule, needed for sockets of unknown role",
-         "{'match':{'role':'client'}},{'match':{'role':'server'}},{}"},
-        {0, "exceptions before a general rule", "{'match':{'process':'a'}},{}"},
-        {1, "a long delay", "{'send':'auto-cork','max_delay_us':50000}"},
-        {1, "a delay without a mode that holds", "{'send':'nodelay','max_delay_us':300}"},
-        {1, "the default delay without such a mode", "{'max_delay_us':200}"},
-        {0, "a delay with such a mode", "{'send':'auto-cork','max_delay_us':200}"},
-        {1, "a send buffer with min", "{'sockopt':{'SO_SNDBUF':{'min':65536}}}"},
-        {0, "a send buffer with ignore", "{'sockopt':{'SO_SNDBUF':'ignore'}}"},
-        {1, "local of a client", "{'match':{'role':'client','local':'80'}}"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char rules[200];
-        snprintf(rules, sizeof rules, "%s", rows[i].rules);
-        for (char *quote = rules; (quote = strchr(quote, '\''));)
-            *quote = '"';
-        OK(warnings(rules) == rows[i].count, "%s: %d warnings", rows[i].what, rows[i].count);
-    }
 }
