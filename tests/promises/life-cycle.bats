@@ -22,14 +22,6 @@ survive() {
     done
 }
 
-@test "descriptors that are reused, replaced or handed on carry their own bytes, whole, in order and in time" {
-    survive <<'END'
-becomes-udp        - datagrams are not joined if a UDP socket takes a connection's descriptor number by raw system calls
-becomes-others     - a pipe, nothing, or another connection may take a connection's descriptor number by raw system calls
-rights-listener    - a connection accepted from a listener that arrived in a message is served in time
-END
-}
-
 @test "forks, execs, exits and daemons neither lose nor delay bytes" {
     survive <<'END'
 fork               - held bytes leave before fork, and parent and child can both write afterwards
@@ -47,10 +39,6 @@ END
 mptcp              perhaps MPTCP connections carry all bytes in order and in time
 kernel-tls         - kTLS starts after the held bytes, and its records are not held
 END
-}
-
-@test "datagrams are not joined if syscall() does the same in the middle of a burst" {
-    survives becomes-udp-in-burst
 }
 
 @test "a server that gets its listener or its connection from a service manager or from inetd serves in time" {

@@ -424,6 +424,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 # translate prints "listener:" for the next connection.
 @test "a listener that is passed on has its own options, and its next connections are treated one by one" {
     does 'accepted pass-listener accepted-next write*2' 'listener:nodelay=1 listen accept listener:nodelay=0 pass accept listener:nodelay=1'
+    does 'accepted pass-listener-back accepted-next write*2' 'listener:nodelay=1 listen accept listener:nodelay=0 pass passed accept listener:nodelay=1'
     # A program that a child starts gets a copy, and the parent still uses the listener.
     does 'accepted child-program accepted-next write*2' 'listener:nodelay=1 listen accept fork other:nodelay=1 other:bound bound accept'
 }
@@ -439,6 +440,19 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 
 @test "after a pipe has replaced a connection at its descriptor, nothing is pending" {
     does 'connected hear write becomes-a-pipe fed wait' 'read write dup read read wait'
+}
+
+@test "what gets a connection's descriptor by raw system calls or by syscall() is not taken for it, and datagrams are not joined" {
+    local begin='write nodelay=1 write*2 nodelay=0 write' under='"send": "auto-cork", "max_delay_us": 100000'
+    does 'connected write*4 becomes-other write*4 wait' "$begin dup write*4 nodelay=1 wait"
+    does 'connected write*4 becomes-writable wait' "$begin dup write pipe write nodelay=1 wait"
+    does 'connected write*4 vanish is-gone wait' "$begin close write nodelay=1 read close wait"
+    does 'connected write*3 becomes-udp datagrams*2 wait' 'write nodelay=1 write*2 dup nodelay=0 write*4 wait'
+    does 'connected write*4 becomes-udp-by-number datagrams*2 wait' "$begin nodelay=1 close dup write*4 wait"
+    begin='nodelay=1 cork=1 write*4'
+    does_under "$under" 'connected write*4 becomes-other write*4 wait' "$begin dup write*4 cork=0 wait"
+    does_under "$under" 'connected write*4 becomes-udp datagrams*2 wait' "$begin dup write*4 cork=0 wait"
+    does_under "$under" 'connected write*4 becomes-udp-by-number datagrams*2 wait' "$begin cork=0 close dup write*4 wait"
 }
 
 @test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {

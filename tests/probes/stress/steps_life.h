@@ -237,6 +237,35 @@ SCENE("close-by-number", syscall(SYS_close, near.fd))
 /* Unseen by the library. */
 SCENE("becomes-a-pipe", RAW(dup3, pair[0], near.fd, 0, 0);
       EXPECT(recv(near.fd, &byte, 1, 0) == -1 && errno == ENOTSOCK))
+SCENE("becomes-other", RAW(dup3, far.fd, near.fd, 0, 0))
+
+/* With the number of a connection that was closed unseen. */
+SCENE("is-gone", EXPECT(write(near.fd, "x", 1) == -1 && errno == EBADF);
+      EXPECT(read(near.fd, &byte, 1) == -1 && errno == EBADF);
+      EXPECT(close(near.fd) == -1 && errno == EBADF))
+
+/* A pipe, in the end. */
+SCENARIO("becomes-writable")
+{
+    RAW(dup3, pair[1], near.fd, 0, 0);
+    EXPECT(write(near.fd, "!", 1) == 1 && RAW(read, pair[0], &byte, 1, 0) == 1);
+    EXPECT(send(near.fd, "x", 1, 0) == -1 && errno == ENOTSOCK);
+    EXPECT(lseek(near.fd, 0, SEEK_CUR) == -1 && errno == ESPIPE);
+}
+
+static int receiver;
+
+SCENE("becomes-udp", RAW(dup3, raw_udp(&receiver), near.fd, 0, 0))
+SCENE("becomes-udp-by-number", int udp = raw_udp(&receiver); syscall(SYS_close, near.fd);
+      EXPECT(syscall(SYS_dup3, udp, near.fd, 0) == near.fd))
+
+SCENARIO("datagrams")
+{
+    EXPECT(write(near.fd, "first", 5) == 5 && send(near.fd, "second", 6, 0) == 6);
+    datagram(receiver, "first");
+    datagram(receiver, "second");
+}
+
 SCENE("fed", RAW(write, pair[1], "!", 1, 0); EXPECT(read(near.fd, &byte, 1) == 1))
 
 SCENARIO("repair")
@@ -316,6 +345,8 @@ SCENARIO_NAMED(is_passed, "pass")
     send_right(pair[0], near.fd);
 }
 
+SCENE("pass-listener-back", open_pair(pair); send_right(pair[0], listener);
+      RAW(close, listener, 0, 0, 0); listener = receive_right(pair[1]))
 SCENE("pass-listener", open_pair(pair); send_right(pair[0], listener))
 SCENE("child-passes", CHILD(fork(), (is_passed(), true)))
 
