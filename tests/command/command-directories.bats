@@ -15,16 +15,14 @@ setup() {
     policy namespace/other '{}'
     printf '{"version": 2}\n' >"$T/namespace/broken.json"
     run --separate-stderr "$NS" check
-    expect_status 1
-    expect_whole output "$T/namespace/other.json: valid, 1 rule
+    expect 1 output is "$T/namespace/other.json: valid, 1 rule
 $T/fleet/app.json: valid, 1 rule
 $T/fleet/default.json: valid, 1 rule"
     expect_part stderr "$T/namespace/broken.json:1:13: "
     expect_no_part stderr warning
     rm "$T/namespace/broken.json" "$T/fleet/default.json"
     run --separate-stderr "$NS" check
-    expect_status 0
-    expect_part output "no default.json in $T/namespace:$T/fleet: programs without a file of their own get the built-in policy"
+    expect 0 output has "no default.json in $T/namespace:$T/fleet: programs without a file of their own get the built-in policy"
 }
 
 @test "check --dir checks the given directories, which must exist, and ignores the environment" {

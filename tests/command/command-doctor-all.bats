@@ -174,8 +174,7 @@ PYTHON
     let_others_in "$T"
     scene 'serve of-root $with
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
-    expect_status 3
-    expect_whole output "not readable: 2: run doctor as root
+    expect 3 output is "not readable: 2: run doctor as root
 verdict: no process could be read"
     scene 'serve of-root
         start own setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$T/libnagleshim.so" "$T/queue_server" --connections 0 0

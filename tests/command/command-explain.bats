@@ -43,15 +43,13 @@ explain() {
     local real
     real=$(basename "$(realpath "$(type -P cat)")")
     explain --process "$T/quote-feed"
-    expect_status 0
-    expect_part output "tried: $T/policies/quote-feed.json: not there
+    expect 0 output has "tried: $T/policies/quote-feed.json: not there
 tried: $T/policies/$real.json: not there
 tried: $T/policies/default.json: not there
 policy: built in"
     policy "policies/$real" '{}'
     explain --process "$T/quote-feed"
-    expect_status 0
-    expect_part output "tried: $T/policies/quote-feed.json: not there
+    expect 0 output has "tried: $T/policies/quote-feed.json: not there
 tried: $T/policies/$real.json: taken
 policy: $T/policies/$real.json, 1 rule"
     NAGLESHIM_POLICY=$(policy named '{}') explain --process "$T/quote-feed"

@@ -78,8 +78,7 @@ CASES
     library=$other enable --unit theirs
     printf '%s\n' /lib64-of-old/libnagleshim.so "$other" /opt/libnagleshim.so libnagleshim.so >"$R/etc/ld.so.preload"
     host disable --library /usr/lib/libnagleshim.so --root "$R"
-    expect_status 0
-    expect_whole output "/etc/ld.so.preload no longer names /usr/lib/libnagleshim.so
+    expect 0 output is "/etc/ld.so.preload no longer names /usr/lib/libnagleshim.so
 ours.service will not have the library at its next start"
     # The loader finds that library by its name, too.
     [[ $(cat "$R/etc/ld.so.preload") == "$other" ]]
@@ -243,8 +242,7 @@ CASES
     enable --preload
     enable --unit app
     host status --root "$R"
-    expect_status 0
-    expect_whole output "/etc/ld.so.preload: $COPY
+    expect 0 output is "/etc/ld.so.preload: $COPY
 app.service: /usr/lib/libnagleshim.so"
     head -c 20000 "$LIBRARY" >"$R$COPY"
     host status --root "$R" --json

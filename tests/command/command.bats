@@ -122,13 +122,11 @@ CASES
     cp "$(broken_policy)" "$T/policies/.hidden.json"
     cp "$T/broken.json" "$T/policies/other.txt"
     run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "$T/policies/nagleshim.json: valid, 3 rules
+    expect 0 output is "$T/policies/nagleshim.json: valid, 3 rules
 $builtin"
     policy policies/default '{}'
     run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole output "$T/policies/default.json: valid, 1 rule
+    expect 0 output is "$T/policies/default.json: valid, 1 rule
 $T/policies/nagleshim.json: valid, 3 rules"
     cp "$T/broken.json" "$T/policies/cli.json"
     run --separate-stderr "$NS" check
@@ -148,8 +146,7 @@ $T/policies/nagleshim.json: valid, 3 rules"
     NAGLESHIM_POLICY=$T/none.json run --separate-stderr "$NS" check
     expect 2 stderr has "$T/none.json: cannot be read"
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" check
-    expect_status 0
-    expect_whole stderr "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
+    expect 0 stderr is "nagleshim check: warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
 }
 
 @test "without memory the command says so and ends with status 2, also after it has read a policy" {

@@ -229,8 +229,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
         done
     done
     cure --pid "${NS_PID[client]}"
-    expect_status 0
-    expect_whole output "tcp_nodelay_client (pid ${NS_PID[client]}): 1 socket not changed: the library works in this process"
+    expect 0 output is "tcp_nodelay_client (pid ${NS_PID[client]}): 1 socket not changed: the library works in this process"
     policy=$(policy none '{"match": {"remote": "1"}}')
     cure --pid "${NS_PID[plain]}" --policy "$policy"
     expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: no rule of the policy matches"

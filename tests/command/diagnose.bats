@@ -76,8 +76,7 @@ diagnosed() {
     run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- "${stalling[@]}"
     expect 0 stderr has "next: $(realpath "$NS") run --policy $T/cure.json -- ${stalling[*]}"
     run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- true
-    expect_status 2
-    expect_whole stderr "nagleshim diagnose: --policy: '$T/cure.json' already exists and is not replaced; name a new file"
+    expect 2 stderr is "nagleshim diagnose: --policy: '$T/cure.json' already exists and is not replaced; name a new file"
     run --separate-stderr "$NS" check "$T/cure.json"
     expect 0 stderr is ""
     grep -q '"process":.*tcp_nodelay_client' "$T/cure.json"
@@ -448,8 +447,7 @@ GROUPS
 
 @test "a process that the program leaves in the background is named" {
     run --separate-stderr "$NS" diagnose -- bash -c 'sleep 3 >/dev/null 2>&1 3>&- & sleep 0.3; echo $!; exit 4'
-    expect_status 4
-    expect_part stderr "note: the program has ended, but 1 process that it started is still running; 'nagleshim diagnose --pid $output' examines it"
+    expect 4 stderr has "note: the program has ended, but 1 process that it started is still running; 'nagleshim diagnose --pid $output' examines it"
     kill "$output"
 }
 
