@@ -28,9 +28,7 @@ static bool is_calm(const struct ns_look *look, const struct ns_look *before)
 
 enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before)
 {
-    if (look->state != TCP_ESTABLISHED || !(look->flags & NS_LOOK_KNOWS_UNSENT))
-        return NS_HELD_NOT;
-    if (look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK))
+    if (look->state != TCP_ESTABLISHED || look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK))
         return NS_HELD_NOT;
     /* Without segments in flight, there is no ACK that Nagle's algorithm could wait for. */
     if (look->unsent == 0 || look->unsent >= look->mss || look->unacked == 0 ||
@@ -65,5 +63,5 @@ enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *be
     /* Nothing is in flight. A single sample may show bytes that are just about to be sent. */
     bool stays = before && before->sent == look->sent && before->unsent == look->unsent &&
                  before->unacked == 0;
-    return stays && !(look->flags & NS_LOOK_KNOWS_OPTIONS) ? NS_DELAY_CORK : NS_DELAY_PEER;
+    return stays && look->kind == NS_LOOK_SAMPLE ? NS_DELAY_CORK : NS_DELAY_PEER;
 }

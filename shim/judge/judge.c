@@ -94,14 +94,12 @@ static void weigh(struct ns_judge *judge, const struct ns_look *look, uint64_t s
 /* The time from the release to the answer, or more if the moment of the release is not known. */
 static uint64_t gap(const struct ns_judge *judge, const struct ns_look *look)
 {
-    bool alone = look->sent == end_of(&judge->held);
-    if (alone && look->received == judge->held.received) /* it came on another connection */
-        return (uint64_t)look->since_sent_ms * MS;
-    if (alone && look->since_sent_ms >= look->since_received_ms)
-        return (uint64_t)(look->since_sent_ms - look->since_received_ms) * MS;
-    if (alone)
-        return 0;
-    return look->at - judge->released_low;
+    bool is_here = look->received > judge->held.received; /* not on another connection */
+    uint32_t answered_ms = is_here ? look->since_received_ms : 0;
+    if (look->sent != end_of(&judge->held))
+        return look->at - judge->released_low;
+    return look->since_sent_ms > answered_ms ? (uint64_t)(look->since_sent_ms - answered_ms) * MS
+                                             : 0;
 }
 
 /* early: it answers earlier bytes. The program may wait for an answer to the held ones as well, if
@@ -186,7 +184,7 @@ static bool is_proven(struct ns_judge *judge, const struct ns_look *look, uint64
     if (ns_hold_is_paced(held, length))
         return blame(judge, look, NS_DELAY_PACING, length);
     /* Without an ACK, a timer of the kernel or the program itself may have sent the bytes. */
-    if (!judge->hold.by_ack && !(look->flags & NS_LOOK_KNOWS_OPTIONS))
+    if (!judge->hold.by_ack && !is_inside(look))
         return false;
     if (!judge->hold.by_ack && look->flags & NS_LOOK_NODELAY)
         return blame(judge, look, NS_DELAY_CORK, length);
@@ -372,8 +370,6 @@ static void note(struct ns_judge *judge, const struct ns_look *look)
         verdict->rtt_us = look->min_rtt_us;
     if (look->unacked == 0)
         judge->ahead = (int64_t)(look->acked - look->sent);
-    if (!(look->flags & NS_LOOK_KNOWS_UNSENT))
-        verdict->doubt = NS_DOUBT_NO_UNSENT;
     verdict->watched_ns = look->at - judge->first_at;
 }
 

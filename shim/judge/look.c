@@ -5,8 +5,6 @@
 #include <linux/tcp.h>
 #include <string.h>
 
-#define HAS(member) (size >= offsetof(struct tcp_info, member) + sizeof info.member)
-
 void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
 {
     struct tcp_info info;
@@ -33,8 +31,6 @@ void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
     look->congestion = info.tcpi_ca_state;
     look->probes = info.tcpi_probes;
     look->backoff = info.tcpi_backoff;
-    if (HAS(tcpi_notsent_bytes))
-        look->flags |= NS_LOOK_KNOWS_UNSENT;
-    if (HAS(tcpi_snd_wnd))
+    if (size >= offsetof(struct tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd)
         look->flags |= NS_LOOK_KNOWS_WINDOW;
 }

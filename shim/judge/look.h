@@ -29,16 +29,15 @@ enum ns_experiment {
 
 /* flags */
 enum {
-    NS_LOOK_KNOWS_UNSENT = 1,  /* the kernel has tcpi_notsent_bytes (Linux 4.6) */
-    NS_LOOK_KNOWS_WINDOW = 2,  /* the kernel has tcpi_snd_wnd (Linux 5.4) */
-    NS_LOOK_KNOWS_OPTIONS = 4, /* the next two flags are valid */
-    NS_LOOK_NODELAY = 8,       /* TCP_NODELAY is on */
-    NS_LOOK_CORK = 16,         /* TCP_CORK is on, or the last write had MSG_MORE */
-    /* WOKE: the awaited data had arrived, here or on another connection of the same peer */
-    NS_LOOK_ARRIVED = 32,
-    NS_LOOK_PUSHED = 64,        /* WAIT: the experiment pushed here */
-    NS_LOOK_ACKNOWLEDGED = 128, /* WAIT: the experiment acknowledged here */
-    NS_LOOK_TRIED = 256,        /* WAIT: chance decided whether it did */
+    NS_LOOK_KNOWS_WINDOW = 1, /* the kernel has tcpi_snd_wnd (Linux 5.4) */
+    /* from inside: */
+    NS_LOOK_NODELAY = 2, /* TCP_NODELAY is on */
+    NS_LOOK_CORK = 4,    /* TCP_CORK is on, or the last write had MSG_MORE */
+    NS_LOOK_ARRIVED = 8, /* WOKE: the awaited data had arrived, here or on another connection of the
+                          * same peer */
+    NS_LOOK_PUSHED = 16, /* WAIT: the experiment pushed here */
+    NS_LOOK_ACKNOWLEDGED = 32, /* WAIT: the experiment acknowledged here */
+    NS_LOOK_TRIED = 64,        /* WAIT: chance decided whether it did */
 };
 
 struct ns_look {
@@ -64,8 +63,8 @@ struct ns_look {
     uint8_t backoff;
 };
 
-/* Fill the fields that a tcp_info of this size has, and set KNOWS_UNSENT and KNOWS_WINDOW. The
- * caller sets at, kind and the other flags. Async-signal-safe. */
+/* Fill the fields that a tcp_info of this size has, and set KNOWS_WINDOW. The caller sets at, kind
+ * and the other flags. Async-signal-safe. */
 void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size);
 
 #endif

@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 9,
+    NS_RECORD_VERSION = 10,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 8, /* sizes of writes since the last wait: the first ones, and the last two */
@@ -27,15 +27,14 @@ enum {
 
 struct ns_record_head {
     _Atomic uint64_t magic; /* stored last */
-    uint32_t version, slot_size, event_size;
-    uint32_t n_slots, n_events;   /* capacities */
+    uint32_t version;
     int32_t pid;                  /* in its own pid namespace */
     uint32_t tick_ns;             /* clock_getres(CLOCK_MONOTONIC_COARSE) */
     uint32_t experiment;          /* enum ns_experiment */
     char name[64];                /* see ns_path_program; cut */
     char exe[1024];               /* its executable; "": longer, or unknown */
-    _Atomic uint32_t slots;       /* used; at most n_slots */
-    _Atomic uint32_t events;      /* begun; at most n_events */
+    _Atomic uint32_t slots;       /* used; at most NS_RECORD_SLOTS */
+    _Atomic uint32_t events;      /* begun; at most NS_RECORD_EVENTS */
     _Atomic uint64_t slots_lost;  /* connections without a slot */
     _Atomic uint64_t events_lost; /* samples without room */
 };
@@ -95,7 +94,7 @@ enum {
 };
 _Static_assert(sizeof(struct ns_record_head) <= NS_RECORD_PAGE, "the head's page");
 /* The command of a 64-bit system reads the records of 32-bit programs, too. */
-_Static_assert(sizeof(struct ns_record_head) == 1152 && sizeof(struct ns_record_slot) == 400 &&
+_Static_assert(sizeof(struct ns_record_head) == 1136 && sizeof(struct ns_record_slot) == 400 &&
                    sizeof(struct ns_record_event) == 152,
                "one layout on all architectures");
 

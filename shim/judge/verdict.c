@@ -206,7 +206,6 @@ static bool is_behind_acks(const struct ns_verdict *verdict)
 
 void ns_verdict_grade(struct ns_verdict *verdict)
 {
-    enum ns_doubt doubt = verdict->doubt;
     verdict->grade = NS_GRADE_CANNOT_TELL;
     verdict->doubt = NS_DOUBT_NOTHING;
     /* A peer that also sends before it has received the held bytes follows its own clock. From
@@ -220,8 +219,6 @@ void ns_verdict_grade(struct ns_verdict *verdict)
     else if (verdict->receiving > 0 || verdict->delivered > 0 ||
              (verdict->stalls == 0 && follows_release(verdict)))
         verdict->grade = NS_GRADE_LIKELY;
-    else if (doubt == NS_DOUBT_NO_UNSENT)
-        verdict->doubt = doubt;
     else if (verdict->unprovable > 0)
         verdict->doubt = NS_DOUBT_NO_WINDOW;
     else if (verdict->maybe > 0)
@@ -251,8 +248,6 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->slack_ns = one->slack_ns;
     if (one->proof.end && (sum->proof.end == 0 || (one->proof.certain && !sum->proof.certain)))
         sum->proof = one->proof;
-    if (one->doubt == NS_DOUBT_NO_UNSENT)
-        sum->doubt = one->doubt;
     sum->asks |= one->asks;
     uint64_t *to = &sum->looks;
     for (const uint64_t *from = &one->looks; from <= &one->calls; from++)

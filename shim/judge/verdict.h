@@ -34,7 +34,6 @@ enum ns_delay {
 enum ns_doubt {
     NS_DOUBT_NOTHING,
     NS_DOUBT_NO_LOOKS,  /* too few samples, or none while data was in flight */
-    NS_DOUBT_NO_UNSENT, /* the kernel does not report tcpi_notsent_bytes */
     NS_DOUBT_NO_WINDOW, /* the kernel does not report tcpi_snd_wnd: a full window looks the same */
     NS_DOUBT_ANSWERS,   /* bytes were held, and answers came earlier or later than the release
                            explains */

@@ -75,10 +75,6 @@ static void begin(struct ns_record_head *head, enum ns_experiment experiment)
     struct timespec tick = {0};
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     head->version = NS_RECORD_VERSION;
-    head->slot_size = sizeof(struct ns_record_slot);
-    head->event_size = sizeof(struct ns_record_event);
-    head->n_slots = NS_RECORD_SLOTS;
-    head->n_events = NS_RECORD_EVENTS;
     head->pid = getpid();
     head->tick_ns = (uint32_t)tick.tv_nsec;
     head->experiment = experiment;

@@ -51,8 +51,6 @@ bool ns_sample_take(int fd, bool more, enum ns_look_kind kind, struct ns_look *s
     int cork = ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK);
     *sample = (struct ns_look){.at = ns_clock_now(CLOCK_MONOTONIC), .kind = (uint8_t)kind};
     ns_look_take(sample, info, size);
-    if (nodelay >= 0 && cork >= 0)
-        sample->flags |= NS_LOOK_KNOWS_OPTIONS;
     if (nodelay > 0)
         sample->flags |= NS_LOOK_NODELAY;
     if (cork > 0 || more)

@@ -25,8 +25,7 @@ static bool is_proof(const struct ns_look *look)
     return look->state == TCP_ESTABLISHED && look->unsent > 0 && look->unsent < look->mss &&
            look->unacked > 0 && look->unacked < look->cwnd &&
            in_flight + look->unsent <= look->window && look->congestion == 0 && look->probes == 0 &&
-           look->backoff == 0 && (look->flags & NS_LOOK_KNOWS_UNSENT) &&
-           (look->flags & NS_LOOK_KNOWS_WINDOW) &&
+           look->backoff == 0 && (look->flags & NS_LOOK_KNOWS_WINDOW) &&
            !(look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK)) &&
            !(getenv("NS_FUZZ_BROKEN") && look->cwnd == 10);
 }
@@ -120,12 +119,10 @@ static void pass(struct input *in, struct ns_look *now)
 
 static uint16_t take_flags(struct input *in)
 {
-    uint16_t flags = NS_LOOK_KNOWS_UNSENT | NS_LOOK_KNOWS_WINDOW;
+    uint16_t flags = NS_LOOK_KNOWS_WINDOW;
     unsigned how = take(in, 64);
     if (how == 63)
         flags = (uint16_t)(take(in, 256) | take(in, 2) << 8);
-    else if (how > 30)
-        flags |= NS_LOOK_KNOWS_OPTIONS;
     if (how == 62)
         flags |= NS_LOOK_NODELAY;
     return flags;

@@ -31,7 +31,7 @@ static void talk_begin(struct talk *talk)
                                   .min_rtt_us = 60,
                                   .pacing = UINT64_MAX,
                                   .state = TCP_ESTABLISHED,
-                                  .flags = NS_LOOK_KNOWS_UNSENT | NS_LOOK_KNOWS_WINDOW}};
+                                  .flags = NS_LOOK_KNOWS_WINDOW}};
     ns_judge_begin(&talk->judge, TICK);
 }
 
@@ -84,8 +84,6 @@ static bool talk_look(struct talk *talk, enum ns_look_kind kind, unsigned flags)
     struct ns_hold hold;
     look.kind = (uint8_t)kind;
     look.flags |= (uint16_t)flags;
-    if (kind != NS_LOOK_SAMPLE)
-        look.flags |= NS_LOOK_KNOWS_OPTIONS;
     look.since_sent_ms = ticks_ms(look.at, talk->sent_at);
     look.since_received_ms = ticks_ms(look.at, talk->received_at);
     look.since_ack_ms = ticks_ms(look.at, talk->acked_at);

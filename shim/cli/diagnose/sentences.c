@@ -138,8 +138,6 @@ const char *ns_diagnosis_doubt(const struct ns_row *row)
         return "there was nothing to judge";
     case NS_DOUBT_NO_LOOKS:
         return "there were too few samples while data was in flight";
-    case NS_DOUBT_NO_UNSENT:
-        return "this kernel does not report unsent bytes (Linux 4.6 and later do)";
     case NS_DOUBT_NO_WINDOW:
         return "this kernel does not report the peer's window, which may be full";
     case NS_DOUBT_PEER:
