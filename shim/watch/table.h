@@ -17,7 +17,7 @@ enum {
 };
 
 struct ns_connection {
-    struct ns_watched watched;
+    struct ns_watched watched; /* see ns_watch_other_end */
     struct ns_diag_key key;
     struct ns_netns *netns;
     struct ns_connection *next; /* in table->ends */

@@ -348,6 +348,16 @@ void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct n
     ns_table_forget_ended(&watch->table);
 }
 
+struct ns_watched *ns_watch_other_end(struct ns_watch *watch, struct ns_watched *watched)
+{
+    struct ns_connection *connection = (struct ns_connection *)watched; /* its first member */
+    connection = ns_table_other_end(&watch->table, connection->netns, &connection->key);
+    if (!connection)
+        return NULL;
+    ns_table_set_role(connection);
+    return &connection->watched;
+}
+
 pid_t ns_watch_process(const struct ns_watch *watch, size_t i)
 {
     return i < watch->table.owners.n_processes ? watch->table.owners.processes[i].pid : 0;

@@ -95,7 +95,6 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
 {
     struct ns_top *top = context;
     struct ns_top_row *row = row_of(top, watched);
-    size_t i = 0;
     /* If only earlier bytes were answered, nothing shows that the program waited. */
     if (!hold->waited || (!hold->certain && hold->answered == 0))
         return;
@@ -103,29 +102,13 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
     row->lost_ns += hold->cost;
     if (top->counts)
         ns_metrics_take_hold(row, hold);
-    while (i < top->n_held && !(ns_address_is_same(&top->held[i].local, &watched->local) &&
-                                ns_address_is_same(&top->held[i].remote, &watched->remote)))
-        i++;
-    if (i == NS_TOP_HELD_MOST)
+    /* The other end waits for these bytes, and loses the same time. */
+    struct ns_watched *other = top->watch ? ns_watch_other_end(top->watch, watched) : NULL;
+    if (!other)
         return;
-    if (i == top->n_held)
-        top->held[top->n_held++] =
-            (struct ns_top_held){.local = watched->local, .remote = watched->remote, .row = row};
-    top->held[i].lost_ns += hold->cost;
-}
-
-/* Nagle's algorithm at the other end holds what this end waits for: it loses the same time. */
-static void take_from_peer(const struct ns_top *top, const struct ns_watched *watched)
-{
-    struct ns_top_row *row = watched->owner;
-    for (size_t i = 0; i < top->n_held; i++) {
-        const struct ns_top_held *held = &top->held[i];
-        if (ns_address_is_same(&watched->local, &held->remote) &&
-            ns_address_is_same(&watched->remote, &held->local)) {
-            row->held_by = held->row;
-            row->lost_ns += held->lost_ns;
-        }
-    }
+    struct ns_top_row *waits = row_of(top, other);
+    waits->lost_ns += hold->cost;
+    waits->holder = row;
 }
 
 bool ns_top_is_shown(const struct ns_top_row *row)
@@ -145,7 +128,6 @@ static void count_connection(void *context, struct ns_watched *watched)
         ns_metrics_take_requests(row, verdict.requests - watched->counted);
         watched->counted = verdict.requests;
     }
-    take_from_peer(top, watched);
     row->connections += !watched->ended;
 }
 
@@ -200,16 +182,13 @@ static void look_again(struct ns_top *top, uint64_t now)
 
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
-    for (size_t i = 0; i < top->n_rows; i++) {
+    for (size_t i = 0; i < top->n_rows; i++)
         top->rows[i]->connections = top->rows[i]->busy = 0;
-        top->rows[i]->held_by = NULL;
-    }
     ns_watch_each(top->watch, count_connection, top);
     top->before = top->tally;
     ns_watch_tally(top->watch, &top->tally);
     top->seconds = (double)(now - top->begin) / SECOND;
     top->begin = now;
-    top->n_held = 0;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
         /* A hold may begin before the interval. A connection cannot lose more than the time. */
@@ -218,6 +197,8 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
         row->lost_rate = fmin((double)row->lost_ns / 1e6 / top->seconds, most);
         row->share = row->lost_rate / most;
         row->holds = row->lost_ns = 0;
+        row->held_by = row->holder;
+        row->holder = NULL;
     }
     look_again(top, now);
     drop_empty(top);

@@ -32,26 +32,16 @@ struct ns_top_row {
     double holds_rate;       /* holds per second, in the last interval */
     double lost_rate;        /* lost ms per second, at either end */
     double share;            /* lost time as a part of the time of busy connections */
-    /* The other end, on this host, whose holds this end waited for; lost_ns and the rates count
-     * them, too, but holds_rate does not. NULL: none in the last interval. */
-    const struct ns_top_row *held_by;
+    /* The other end, on this host, whose holds this end waited for, in the current interval and in
+     * the last one; lost_ns and the rates count them, too, but holds_rate does not. NULL: none. */
+    const struct ns_top_row *holder, *held_by;
     bool is_peer; /* its process is not chosen: it is shown only if it holds bytes */
 };
-
-/* What a connection lost in the current interval; its other end may be watched as well. */
-struct ns_top_held {
-    struct ns_address local, remote;
-    const struct ns_top_row *row;
-    uint64_t lost_ns;
-};
-enum { NS_TOP_HELD_MOST = 512 }; /* further connections are not looked up at their other ends */
 
 struct ns_top {
     struct ns_watch *watch;
     struct ns_top_row **rows;
     size_t n_rows;
-    struct ns_top_held held[NS_TOP_HELD_MOST];
-    size_t n_held;
     uint64_t begin;                      /* of the interval */
     double seconds;                      /* length of the last one */
     struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
