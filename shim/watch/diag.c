@@ -22,11 +22,6 @@ enum {
     ANSWER_ROOM = 1 << 10, /* twice the size of an answer */
 };
 
-struct question {
-    struct nlmsghdr head;
-    struct inet_diag_req_v2 request;
-};
-
 static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint16_t port)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
@@ -66,17 +61,6 @@ int ns_diag_open(void)
     return fd < 0 ? -errno : fd;
 }
 
-static void fill(struct question *question, uint16_t flags, uint32_t sequence, uint8_t family)
-{
-    memset(question, 0, sizeof *question);
-    question->head.nlmsg_len = sizeof *question;
-    question->head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    question->head.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-    question->head.nlmsg_seq = sequence;
-    question->request.sdiag_family = family;
-    question->request.sdiag_protocol = IPPROTO_TCP;
-}
-
 static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(head);
@@ -102,7 +86,11 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
 static int error_of(const struct nlmsghdr *head)
 {
     const struct nlmsgerr *answer = NLMSG_DATA(head);
-    return head->nlmsg_len < NLMSG_LENGTH(sizeof answer->error) ? -EPROTO : answer->error;
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof answer->error))
+        return -EPROTO;
+    bool is_missing =
+        answer->error == -ENOENT || answer->error == -EINVAL || answer->error == -EOPNOTSUPP;
+    return is_missing ? -EPROTONOSUPPORT : answer->error;
 }
 
 bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
@@ -114,42 +102,27 @@ bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
     return true;
 }
 
-static int ask_for_list(struct ns_diag_list *list, uint8_t family)
-{
-    struct {
-        struct question question;
-        struct rtattr head;
-        uint32_t protocol; /* does not fit into the question's byte */
-    } message = {.head = {RTA_LENGTH(sizeof message.protocol), INET_DIAG_REQ_PROTOCOL},
-                 .protocol = IPPROTO_MPTCP};
-    struct question *question = &message.question;
-
-    list->family = family;
-    list->at = ns_clock_now(CLOCK_MONOTONIC);
-    fill(question, NLM_F_DUMP, ++list->sequence, family);
-    question->request.idiag_states = list->states;
-    question->request.idiag_ext = list->brief ? 0 : 1 << (INET_DIAG_INFO - 1);
-    if (list->mptcp)
-        question->head.nlmsg_len = sizeof message;
-    return send(list->fd, &message, question->head.nlmsg_len, 0) < 0 ? -errno : 0;
-}
-
+/* The older form of the request is for both families. */
 int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
 {
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req request;
+        struct rtattr attribute;
+        uint32_t protocol;
+    } message = {
+        .head = {.nlmsg_len = list->mptcp ? sizeof message : offsetof(typeof(message), attribute),
+                 .nlmsg_type = TCPDIAG_GETSOCK,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+                 .nlmsg_seq = ++list->sequence},
+        .request = {.idiag_states = states,
+                    .idiag_ext = list->brief ? 0 : 1 << (INET_DIAG_INFO - 1)},
+        .attribute = {RTA_LENGTH(sizeof message.protocol), INET_DIAG_REQ_PROTOCOL},
+        .protocol = IPPROTO_MPTCP,
+    };
     list->fd = fd;
-    list->states = states;
-    return ask_for_list(list, AF_INET);
-}
-
-/* The end of a family's list; IPv6 comes after IPv4. ENOENT: the kernel lacks this family. */
-static int end_family(struct ns_diag_list *list, int error)
-{
-    if (list->family == AF_INET6)
-        return error == -ENOENT ? 0 : error;
-    if (error)
-        return error == -ENOENT || error == -EINVAL ? -EPROTONOSUPPORT : error;
-    error = ask_for_list(list, AF_INET6);
-    return error ? error : 1;
+    list->at = ns_clock_now(CLOCK_MONOTONIC);
+    return send(fd, &message, message.head.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
 int ns_diag_list_next(struct ns_diag_list *list,
@@ -174,8 +147,8 @@ int ns_diag_list_next(struct ns_diag_list *list,
         if (head->nlmsg_seq != list->sequence)
             continue; /* of an abandoned list */
         if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
-            return end_family(list, error_of(head));
-        if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen))
+            return error_of(head);
+        if (head->nlmsg_type == TCPDIAG_GETSOCK && read_socket(head, at, &seen))
             visit(context, &seen);
     }
     return 1;
@@ -187,15 +160,23 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
 {
     static _Alignas(struct nlmsghdr) char buffer[ANSWER_ROOM];
     static uint32_t first;
-    struct question questions[NS_DIAG_AT_ONCE];
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 request;
+    } questions[NS_DIAG_AT_ONCE];
     uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
     ssize_t n;
     first += NS_DIAG_AT_ONCE;
     for (size_t i = 0; i < n_keys; i++) {
-        fill(&questions[i], 0, first + (uint32_t)i, keys[i]->family);
-        questions[i].request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
-        questions[i].request.idiag_states = ~0U;
-        questions[i].request.id = keys[i]->id;
+        questions[i].head = (struct nlmsghdr){.nlmsg_len = sizeof questions[i],
+                                              .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                                              .nlmsg_flags = NLM_F_REQUEST,
+                                              .nlmsg_seq = first + (uint32_t)i};
+        questions[i].request = (struct inet_diag_req_v2){.sdiag_family = keys[i]->family,
+                                                         .sdiag_protocol = IPPROTO_TCP,
+                                                         .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+                                                         .idiag_states = ~0U,
+                                                         .id = keys[i]->id};
     }
     if (send(fd, questions, n_keys * sizeof questions[0], 0) < 0)
         return -errno;

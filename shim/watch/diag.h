@@ -41,8 +41,7 @@ struct ns_diag_list {
     int fd;     /* only for lists */
     bool brief; /* without struct tcp_info, which costs most of the time */
     bool mptcp; /* MPTCP sockets instead: their TCP subflows have no descriptors */
-    uint32_t states, sequence;
-    uint8_t family;
+    uint32_t sequence;
     uint64_t at;
 };
 

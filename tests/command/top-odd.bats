@@ -36,12 +36,19 @@ load ../helpers/top
     gcc -shared -fPIC -o "$T/lacks.so" -D_GNU_SOURCE -x c - <<'END'
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <string.h>
 #include <sys/socket.h>
 ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
-    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-    ((struct inet_diag_req_v2 *)((char *)bytes + NLMSG_HDRLEN))->sdiag_protocol = 99;
-    return sendto(fd, bytes, n, flags, (struct sockaddr *)&kernel, sizeof(kernel));
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req request;
+        struct nlattr attribute;
+        unsigned protocol;
+    } other = {.attribute = {8, INET_DIAG_REQ_PROTOCOL}, .protocol = 99};
+    memcpy(&other, bytes, NLMSG_LENGTH(sizeof(other.request)));
+    other.head.nlmsg_len = sizeof(other);
+    return sendto(fd, &other, sizeof(other), flags, (struct sockaddr *)&(struct sockaddr_nl){.nl_family = AF_NETLINK}, sizeof(struct sockaddr_nl));
 }
 END
     shown env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
