@@ -103,13 +103,15 @@ static bool says(const char *text, const char *part)
 static const char *policy_of(void)
 {
     static char copy[2048];
-    char *text = ns_diagnosis_policy(&diagnosis, false);
+    cJSON *rules = ns_diagnosis_policy(&diagnosis);
+    char *text = rules ? cJSON_PrintUnformatted(rules) : NULL;
     struct ns_policy *policy = NULL;
     struct ns_policy_error error;
     bool valid = !text || ns_policy_parse(&(struct ns_arena){0}, text, strlen(text), &policy,
                                           &error, NULL) == 0;
     snprintf(copy, sizeof copy, "%s", !valid ? "not a policy" : text ? text : "");
     ns_policy_free(policy);
+    cJSON_Delete(rules);
     free(text);
     return copy;
 }

@@ -63,7 +63,7 @@ static bool write_policy(struct ns_outfile *file, struct ns_report *report)
         ns_outfile_drop(file);
         return true;
     }
-    NS_AUTO_FREE char *text = ns_diagnosis_policy(report->diagnosis, true);
+    NS_AUTO_FREE char *text = cJSON_Print(report->policy);
     bool ok = ns_outfile_write(file, text);
     report->policy_file = ok ? file->name : NULL;
     return ok;
@@ -97,7 +97,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         .command = program_invocation_name,
         .program = options->program,
         .pid = options->pid,
-        .policy = ns_diagnosis_policy(diagnosis, false),
+        .policy = ns_diagnosis_policy(diagnosis),
     };
     bool written = write_policy(&options->policy, &report);
     ns_report_advise(&report);
@@ -111,7 +111,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         status = NS_EXIT_ERROR;
     if (!write_json(options, &report, running ? -1 : status))
         status = NS_EXIT_ERROR;
-    free(report.policy);
+    cJSON_Delete(report.policy);
     return status;
 }
 

@@ -232,7 +232,7 @@ struct ns_report {
     char *const *program;    /* the program that was started, or NULL */
     pid_t pid;               /* the process that was watched; 0: not only one */
     const char *subject;     /* a command line, "process 17", or "every process" */
-    char *policy;            /* on one line, allocated; NULL: none is needed */
+    cJSON *policy;           /* NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */
     const char *next;        /* what to do next; NULL: nothing */
     const char *now;         /* the same without a restart */
@@ -250,9 +250,9 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report);
 char *ns_report_page(const char *json);
 
 /* A policy with a rule for each stalling row: its process, role and port. If no preload can reach
- * that process, the rule is for the other end of its connections. The text is allocated, on one
- * line or formatted for a file; NULL if there is nothing to cure. */
-char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file);
+ * that process, the rule is for the other end of its connections. NULL if there is nothing to
+ * cure. */
+cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis);
 
 /* A cure: what it does, what it gains, and whether it is possible. */
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);

@@ -226,7 +226,8 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
     cJSON_AddItemToObject(object, "policy",
-                          report->policy ? cJSON_Parse(report->policy) : cJSON_CreateNull());
+                          report->policy ? cJSON_Duplicate(report->policy, true)
+                                         : cJSON_CreateNull());
     ns_output_text(object, "next", report->next);
     ns_output_text(object, "now", report->now);
     cJSON *notes = cJSON_AddArrayToObject(object, "notes");

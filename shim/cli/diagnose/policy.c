@@ -29,19 +29,19 @@ struct target {
 
 /* The name as a pattern that matches nothing else. Characters that a policy may not contain become
  * question marks, which match them. */
-static void write_pattern(const struct ns_row_process *process, char *pattern, size_t size)
+static const char *pattern_of(const struct ns_row_process *process)
 {
-    size_t used = 0, length = strlen(process->name);
-    for (const char *name = process->name; *name && used + 3 < size; name++) {
+    const char *pattern = "";
+    size_t length = strlen(process->name);
+    for (const char *name = process->name; *name; name++) {
         unsigned char c = (unsigned char)*name;
-        if (strchr("*[]\\", c)) /* but not '?', which may stand for a replaced character */
-            pattern[used++] = '\\';
-        pattern[used++] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
+        /* but not '?', which may stand for a replaced character */
+        pattern = ns_words("%s%s%c", pattern, strchr("*[]\\", c) ? "\\" : "",
+                           c < 0x20 || c >= 0x7f ? '?' : c);
     }
     /* Of another user's process only the kernel's name is known, of at most 15 characters. */
-    if (length == sizeof process->name - 1 || (process->exe[0] == '\0' && length == 15))
-        pattern[used++] = '*';
-    pattern[used] = '\0';
+    bool is_cut = length == sizeof process->name - 1 || (process->exe[0] == '\0' && length == 15);
+    return ns_words("%s%s", pattern, is_cut ? "*" : "");
 }
 
 /* The end that the user asked about. */
@@ -69,41 +69,26 @@ static bool is_out_of_reach(const struct ns_row *row)
     return row->process->unreachable && row->other && row->other->process->unreachable;
 }
 
-static void write_name(const struct target *target, const char *pattern, char *name, size_t size)
-{
-    const char *who = target->process ? pattern : "the other end";
-    char port[24] = "";
-    if (target->role != NS_ROLE_UNKNOWN)
-        snprintf(port, sizeof port, "%s port %u", target->role == NS_ROLE_CLIENT ? " to" : " on",
-                 target->port);
-    snprintf(name, size, "%.*s%s", (int)(size - 1 - strlen(port)), who, port);
-}
-
-static void add_match(cJSON *rule, const struct target *target, const char *pattern)
-{
-    cJSON *match = cJSON_AddObjectToObject(rule, "match");
-    char port[8];
-    if (target->process)
-        cJSON_AddStringToObject(match, "process", pattern);
-    if (target->role == NS_ROLE_UNKNOWN)
-        return; /* then nobody knows which port is the service's */
-    cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
-    snprintf(port, sizeof port, "%u", target->port);
-    cJSON_AddItemToArray(
-        cJSON_AddArrayToObject(match, target->role == NS_ROLE_CLIENT ? "remote" : "local"),
-        cJSON_CreateString(port));
-}
-
 /* Add the rule, unless another row has needed the same one. */
 static void add_rule(cJSON *rules, const struct target *target)
 {
     cJSON *rule = cJSON_CreateObject(), *same = cJSON_GetArrayItem(rules, 0);
-    char pattern[512] = "", name[NAME_MOST + 1];
+    const char *pattern = target->process ? pattern_of(target->process) : "the other end";
+    bool is_client = target->role == NS_ROLE_CLIENT;
+    /* Without a role, nobody knows which port is the service's. */
+    bool has_port = target->role != NS_ROLE_UNKNOWN;
+    const char *port = ns_words("%u", target->port);
+    const char *end = has_port ? ns_words(" %s port %s", is_client ? "to" : "on", port) : "";
+    int room = NAME_MOST - (int)strlen(end);
+    cJSON_AddStringToObject(rule, "name", ns_words("%.*s%s", room, pattern, end));
+    cJSON *match = cJSON_AddObjectToObject(rule, "match");
     if (target->process)
-        write_pattern(target->process, pattern, sizeof pattern);
-    write_name(target, pattern, name, sizeof name);
-    cJSON_AddStringToObject(rule, "name", name);
-    add_match(rule, target, pattern);
+        cJSON_AddStringToObject(match, "process", pattern);
+    if (has_port) {
+        cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
+        cJSON_AddItemToArray(cJSON_AddArrayToObject(match, is_client ? "remote" : "local"),
+                             cJSON_CreateString(port));
+    }
     /* Both send and ack: one alone could cause a stall in the other direction. */
     cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE));
     cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
@@ -123,12 +108,11 @@ static bool is_cured_there(const struct ns_row *row)
            !other->process->unreachable;
 }
 
-char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
+cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis)
 {
     cJSON *policy = cJSON_CreateObject();
     cJSON_AddNumberToObject(policy, "version", 1);
     cJSON *rules = cJSON_AddArrayToObject(policy, "rules");
-    char *text = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         struct target target = target_of(row);
@@ -137,9 +121,9 @@ char *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis, bool for_a_file)
             add_rule(rules, &target);
     }
     if (cJSON_GetArraySize(rules) > 0)
-        text = for_a_file ? cJSON_Print(policy) : cJSON_PrintUnformatted(policy);
+        return policy;
     cJSON_Delete(policy);
-    return text;
+    return NULL;
 }
 
 /* A word quoted for the shell. */
