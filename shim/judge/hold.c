@@ -26,19 +26,6 @@ static bool is_calm(const struct ns_look *look, const struct ns_look *before)
            (!before || look->retransmitted == before->retransmitted);
 }
 
-enum ns_held ns_hold_at(const struct ns_look *look, const struct ns_look *before)
-{
-    if (look->state != TCP_ESTABLISHED || look->flags & (NS_LOOK_NODELAY | NS_LOOK_CORK))
-        return NS_HELD_NOT;
-    /* Without segments in flight, there is no ACK that Nagle's algorithm could wait for. */
-    if (look->unsent == 0 || look->unsent >= look->mss || look->unacked == 0 ||
-        look->unacked >= look->cwnd || !is_calm(look, before))
-        return NS_HELD_NOT;
-    if (!(look->flags & NS_LOOK_KNOWS_WINDOW))
-        return NS_HELD_UNPROVABLE;
-    return window_is_open(look) ? NS_HELD_BY_NAGLE : NS_HELD_NOT;
-}
-
 bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
 {
     if (look->pacing == 0) /* not reported; without a limit it is UINT64_MAX */
@@ -47,10 +34,11 @@ bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
     return (double)held_ns < PACING_SLACK * seconds * 1e9;
 }
 
-enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *before)
+enum ns_delay ns_hold_why(const struct ns_look *look, const struct ns_look *before)
 {
+    bool knows_window = look->flags & NS_LOOK_KNOWS_WINDOW;
     /* The window first: a probe of a full window looks like a loss. */
-    if (look->unsent > 0 && (look->flags & NS_LOOK_KNOWS_WINDOW) && !window_is_open(look))
+    if (look->unsent > 0 && knows_window && !window_is_open(look))
         return NS_DELAY_WINDOW;
     if (!is_calm(look, before))
         return NS_DELAY_LOSS;
@@ -58,6 +46,10 @@ enum ns_delay ns_hold_delay(const struct ns_look *look, const struct ns_look *be
         return NS_DELAY_PEER;
     if (look->flags & NS_LOOK_CORK)
         return NS_DELAY_CORK;
+    /* Without segments in flight, there is no ACK that Nagle's algorithm could wait for. */
+    if (look->state == TCP_ESTABLISHED && !(look->flags & NS_LOOK_NODELAY) &&
+        look->unsent < look->mss && look->unacked > 0 && look->unacked < look->cwnd)
+        return knows_window ? NS_DELAY_NAGLE : NS_DELAY_UNPROVABLE;
     if (look->unacked > 0 || look->unsent >= look->mss)
         return NS_DELAY_PACING;
     /* Nothing is in flight. A single sample may show bytes that are just about to be sent. */

@@ -228,7 +228,7 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
 {
     struct ns_look *held = &judge->held;
     bool same = look->sent == held->sent && !(look->flags & NS_LOOK_PUSHED) &&
-                ns_hold_at(look, &judge->last) == NS_HELD_BY_NAGLE;
+                ns_hold_why(look, &judge->last) == NS_DELAY_NAGLE;
     if (!same)
         return end_hold(judge, look, hold);
     if (look->kind == NS_LOOK_WRITE) { /* the program does not wait for an answer */
@@ -330,10 +330,8 @@ static const struct ns_look *before(const struct ns_judge *judge)
 
 static void note_delay(struct ns_judge *judge, const struct ns_look *look)
 {
-    if (ns_hold_at(look, before(judge)) != NS_HELD_NOT)
-        return;
-    enum ns_delay delay = ns_hold_delay(look, before(judge));
-    if (delay != NS_DELAY_PEER && judge->stuck != NS_DELAY_WINDOW)
+    enum ns_delay delay = ns_hold_why(look, before(judge));
+    if (delay != NS_DELAY_PEER && delay < NS_DELAY_COUNT && judge->stuck != NS_DELAY_WINDOW)
         judge->stuck = (uint8_t)delay;
 }
 
@@ -379,11 +377,11 @@ static bool may_begin(struct ns_judge *judge, const struct ns_look *look)
     if (judge->state != FREE || look->flags & NS_LOOK_PUSHED ||
         (look->kind != NS_LOOK_SAMPLE && look->kind != NS_LOOK_WAIT))
         return false;
-    enum ns_held held = ns_hold_at(look, before(judge));
-    if (held == NS_HELD_UNPROVABLE &&
+    enum ns_delay why = ns_hold_why(look, before(judge));
+    if (why == NS_DELAY_UNPROVABLE &&
         (look->sent != judge->last.sent || look->unsent != judge->last.unsent))
         judge->verdict.unprovable++;
-    return held == NS_HELD_BY_NAGLE;
+    return why == NS_DELAY_NAGLE;
 }
 
 /* Bytes that were released and not answered are late. */

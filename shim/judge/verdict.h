@@ -28,7 +28,10 @@ enum ns_delay {
     NS_DELAY_WIRE,   /* no longer than the round trip */
     NS_DELAY_CORK,   /* the program's own TCP_CORK or MSG_MORE, for up to 200 ms */
     NS_DELAY_PACING, /* congestion control or pacing */
-    NS_DELAY_COUNT
+    NS_DELAY_COUNT,
+    /* Only of a single sample: */
+    NS_DELAY_NAGLE = NS_DELAY_COUNT, /* Nagle's algorithm holds bytes */
+    NS_DELAY_UNPROVABLE, /* everything fits, but the kernel does not report the window */
 };
 
 enum ns_doubt {

@@ -50,7 +50,6 @@ struct ns_watch {
     struct pace everyone; /* rounds that read every process's descriptors, to find peers */
     uint64_t tick;
     bool owners_wanted;    /* a list had a socket without a known owner */
-    bool everyone_wanted;  /* a list had a peer without a known owner */
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
     uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
@@ -96,7 +95,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         !(other = ns_table_other_end(&watch->table, netns, &seen->key)))
         return;
     if (place->pid == 0 && !place->listed) {
-        *(other ? &watch->everyone_wanted : &watch->owners_wanted) = true;
+        watch->owners_wanted = true;
         place->listed = true;
         place->stamp = watch->table.owners.stamp;
     }
@@ -233,7 +232,7 @@ static uint64_t everyone_due(const struct ns_watch *watch)
 {
     if (watch->all)
         return UINT64_MAX;
-    return due(&watch->everyone, watch->everyone_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
+    return due(&watch->everyone, watch->owners_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
 
 static int step_descriptors(struct ns_watch *watch, uint64_t until)
@@ -243,10 +242,9 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     bool goes_on = watch->descriptors.goes_on || watch->everyone.goes_on;
     int more;
     if (!goes_on) {
-        watch->owners_wanted = false;
         owners->everyone = ns_clock_now(CLOCK_MONOTONIC) >= everyone_due(watch);
-        if (owners->everyone)
-            watch->everyone_wanted = false;
+        if (watch->all || owners->everyone)
+            watch->owners_wanted = false;
     }
     struct pace *pace = owners->everyone ? &watch->everyone : &watch->descriptors;
     more = ns_owners_step(owners, until);
