@@ -41,9 +41,7 @@ static bool is_clear(void)
 
 static bool put_environment(const char *name, const char *value)
 {
-    if (value && setenv(name, value, 1) == 0)
-        return true;
-    return NS_REFUSE("cannot set %s: %s", name, strerror(ENOMEM));
+    return setenv(name, value, 1) == 0 || NS_REFUSE("cannot set %s: %s", name, strerror(errno));
 }
 
 static bool put_policy_of_options(void)

@@ -26,8 +26,8 @@ struct ns_proc {
     bool is_kernel_thread;
     uint64_t start; /* clock ticks after boot; 0: unknown */
     /* from ns_proc_look */
-    char exe[PATH_MAX];    /* with " (deleted)" if so; "" if there is none */
-    char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "" if memory cannot be read */
+    char exe[PATH_MAX];    /* ends with " (deleted)" if the file was removed; "": unknown */
+    char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "": memory cannot be read */
     bool secure;           /* AT_SECURE: the loader ignores LD_PRELOAD */
 };
 
@@ -55,7 +55,7 @@ static inline bool ns_proc_is_denied(int error)
 }
 
 /* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
- * -ENOENT if it shows none. */
+ * -ENOENT: /proc shows no process. */
 int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context);
 
 /* Open the directory and read status. -ETIMEDOUT: the process is stuck in the kernel, so that other
@@ -69,8 +69,9 @@ void ns_proc_close(struct ns_proc *proc);
 /* Read what only the same user and root may read. May be called again to refresh it. */
 int ns_proc_look(struct ns_proc *proc);
 
-/* The LD_PRELOAD that it was started with, to be freed; NULL if it was not set, or, if *is_lost, if
- * the process may have overwritten it, as nginx, redis and perl do to change their title. */
+/* The LD_PRELOAD that it was started with, to be freed. NULL: it was not set; or, with *is_lost, it
+ * is unknown, since the process may have overwritten its environment, as nginx, redis and perl do to
+ * change their title. */
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost);
 
 /* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if
@@ -84,7 +85,8 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 /* How long its threads have waited for a CPU, in ns; 0: unknown. */
 uint64_t ns_proc_queued(pid_t pid);
 
-/* Calls visit for each line of maps, until it returns false: 1; 0 if it never did. */
+/* Calls visit for each line of maps, until it returns false. Returns 1 if it did, and 0 if it did
+ * not. */
 struct ns_mapping {
     uint64_t start, end, offset;
     bool writable, has_file;
@@ -100,7 +102,7 @@ int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, s
 /* A text in its memory, cut to size and sanitized. */
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size);
 
-/* How many of its descriptors are TCP sockets. *has_ring: has it an io_uring? */
+/* Returns how many of its descriptors are TCP sockets. Sets *has_ring if one is an io_uring. */
 unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring);
 
 /* Find a file as the process would: below its root, or for a relative path below its working
@@ -113,7 +115,7 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 /* Is it in another PID namespace, where it has another number? */
 bool ns_proc_has_other_number(const struct ns_proc *proc);
 
-/* When it was started at the latest, in seconds of the clock that file times have; 0 if unknown. */
+/* When it was started at the latest, in seconds of the clock that file times have; 0: unknown. */
 double ns_proc_started(const struct ns_proc *proc);
 
 /* When a file was changed, in the same seconds. */

@@ -22,51 +22,41 @@
 
 enum action { NOTHING, ENABLE, DISABLE, STATUS };
 
-struct host_options {
-    enum action action;
-    bool preload;
-    struct ns_list *units;
-    const char *library, *root;
-};
-
-static bool parse(struct host_options *options)
+/* What is to be done, or NOTHING after a message. Words after --unit UNIT are units, too. */
+static enum action parse(struct ns_list *units)
 {
-    const char *word = ns_operands.words[0];
     static const char *const words[] = {
         [ENABLE] = "enable", [DISABLE] = "disable", [STATUS] = "status"};
-    char path[PATH_MAX];
-    *options = (struct host_options){.preload = ns_option_text(NS_HOST_PRELOAD_FILE),
-                                     .units = ns_option_list(NS_HOST_UNIT),
-                                     .library = ns_option_text(NS_HOST_LIBRARY),
-                                     .root = ns_option_text(NS_HOST_ROOT)};
+    const char *word = ns_operands.words[0];
+    enum action action = NOTHING;
     for (int i = ENABLE; word && i <= STATUS; i++)
         if (strcmp(word, words[i]) == 0)
-            options->action = (enum action)i;
-    if (options->action == NOTHING)
-        return NS_REFUSE(
+            action = (enum action)i;
+    if (action == NOTHING)
+        ns_say(
             "%s%s%shost must be followed by enable, disable or status; see 'nagleshim host --help'",
             word ? "'" : "", word ? word : "", word ? "': " : "");
-    for (unsigned i = 1; i < ns_operands.n; i++) {
-        if (options->units->n == 0)
-            return NS_REFUSE("unexpected word '%s'; see 'nagleshim host --help'",
-                             ns_operands.words[i]);
-        ns_list_add(options->units, ns_operands.words[i]); /* --unit one another */
-    }
-    for (unsigned i = 0; i < options->units->n; i++)
-        if (!ns_host_unit_path(options->units->words[i], path))
-            return false;
-    return true;
+    for (unsigned i = 1; i < ns_operands.n && action != NOTHING && units->n > 0; i++)
+        ns_list_add(units, ns_operands.words[i]);
+    return action;
 }
 
-static bool is_clear(const struct host_options *options)
+static bool is_clear(enum action action, const struct ns_list *units)
 {
-    const char *library = options->library;
-    if (options->preload && options->units->n > 0)
+    const char *library = ns_option_text(NS_HOST_LIBRARY);
+    const bool preload = ns_option_text(NS_HOST_PRELOAD_FILE);
+    char path[PATH_MAX];
+    if (ns_operands.n > 1 && units->n == 0)
+        return NS_REFUSE("unexpected word '%s'; see 'nagleshim host --help'", ns_operands.words[1]);
+    for (unsigned i = 0; i < units->n; i++)
+        if (!ns_host_unit_path(units->words[i], path))
+            return false;
+    if (preload && units->n > 0)
         return NS_REFUSE("--unit and --preload cannot be used together");
-    if (options->action == ENABLE && !options->preload && options->units->n == 0)
+    if (action == ENABLE && !preload && units->n == 0)
         return NS_REFUSE(
             "enable needs --unit UNIT, for a service, or --preload, for every program");
-    if (options->action == STATUS && (options->preload || options->units->n > 0 || library))
+    if (action == STATUS && (preload || units->n > 0 || library))
         return NS_REFUSE("status takes neither --unit nor --preload nor --library");
     if (library && library[0] != '/')
         return NS_REFUSE("'%s': the path of the library must be absolute", library);
@@ -77,35 +67,36 @@ static bool is_clear(const struct host_options *options)
 
 /* The library that enable gives, or that disable takes away alone. With --root its path may be
  * given inside or outside of the image. */
-static bool find_library(const struct host_options *options, struct ns_host *host)
+static bool find_library(enum action action, struct ns_host *host)
 {
     static char own[PATH_MAX], root[PATH_MAX];
-    const char *library = options->library;
-    if (!library && options->action == ENABLE) {
+    const char *library = ns_option_text(NS_HOST_LIBRARY), *image = ns_option_text(NS_HOST_ROOT);
+    if (!library && action == ENABLE) {
         if (!ns_preload_take(0, own))
             return false;
         library = own;
     }
-    if (library && options->root && realpath(options->root, root) &&
-        strncmp(library, root, strlen(root)) == 0 && library[strlen(root)] == '/')
+    if (library && image && realpath(image, root) && strncmp(library, root, strlen(root)) == 0 &&
+        library[strlen(root)] == '/')
         library += strlen(root);
     host->library = library;
-    host->only = options->action == DISABLE ? library : NULL;
+    host->only = action == DISABLE ? library : NULL;
     return true;
 }
 
 /* Changes the root to the image. An exit status. */
-static int enter(const struct host_options *options, struct ns_host *host)
+static int enter(enum action action, struct ns_host *host)
 {
-    host->is_image = options->root != NULL;
-    if (host->is_image && (chroot(options->root) != 0 || chdir("/") != 0)) {
+    const char *image = ns_option_text(NS_HOST_ROOT);
+    host->is_image = image != NULL;
+    if (image && (chroot(image) != 0 || chdir("/") != 0)) {
         int error = errno;
-        ns_say("--root '%s': %s", options->root, strerror(error));
+        ns_say("--root '%s': %s", image, strerror(error));
         return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
     if (access("/etc/.", F_OK) != 0)
-        return NS_FAIL("--root '%s': not a root file system: it has no /etc", options->root);
-    if (options->action == ENABLE && options->units->n > 0 && !host->is_image &&
+        return NS_FAIL("--root '%s': not a root file system: it has no /etc", image);
+    if (action == ENABLE && host->units->n > 0 && !image &&
         access("/run/systemd/system", F_OK) != 0)
         return NS_FAIL("systemd is not running here; use --preload, or --root for an image");
     return NS_EXIT_YES;
@@ -123,20 +114,20 @@ static void block_signals(void)
 }
 
 /* Without --unit and --preload: everything. An exit status. */
-static int disable(const struct ns_host *host, struct host_options *options)
+static int disable(const struct ns_host *host)
 {
+    const bool preload = ns_option_text(NS_HOST_PRELOAD_FILE);
     int status = NS_EXIT_YES;
     bool changed = false;
-    if (options->preload || options->units->n == 0)
+    if (preload || host->units->n == 0)
         status = ns_host_preload_disable(host, &changed);
-    if (!options->preload) {
-        int units = ns_host_units_disable(host, options->units->words, options->units->n, &changed);
+    if (!preload) {
+        int units = ns_host_units_disable(host, &changed);
         status = units > status ? units : status;
     }
-    if (status == NS_EXIT_YES && !changed && options->units->n == 0)
+    if (status == NS_EXIT_YES && !changed && host->units->n == 0)
         ns_output_line("%s%s",
-                       options->preload ? NS_PRELOAD_FILE " does not name "
-                                        : "nothing is enabled with ",
+                       preload ? NS_PRELOAD_FILE " does not name " : "nothing is enabled with ",
                        host->only ? host->only : "the library");
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
@@ -213,30 +204,27 @@ static int print_status(const struct ns_host *host)
 
 int ns_host_main(void)
 {
-    static struct host_options options;
-    static struct ns_host host;
-    if (!parse(&options) || !is_clear(&options))
+    struct ns_host host = {.units = ns_option_list(NS_HOST_UNIT)};
+    const enum action action = parse(ns_option_list(NS_HOST_UNIT));
+    if (action == NOTHING || !is_clear(action, host.units))
         return NS_EXIT_ERROR;
-    if (!options.root)
+    if (!ns_option_text(NS_HOST_ROOT))
         ns_environment_judge(false);
-    if (options.action != STATUS && geteuid() != 0) {
+    if (action != STATUS && geteuid() != 0) {
         ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
     }
-    if (!find_library(&options, &host))
+    if (!find_library(action, &host))
         return NS_EXIT_ERROR;
-    int status = enter(&options, &host);
+    int status = enter(action, &host);
     if (status != NS_EXIT_YES)
         return status;
-    if (options.action == STATUS)
+    if (action == STATUS)
         return print_status(&host);
     umask(022); /* what is written is for every user */
     block_signals();
-    if (options.action == DISABLE)
-        status = disable(&host, &options);
-    else if (options.preload)
-        status = ns_host_preload_enable(&host);
-    else
-        status = ns_host_units_enable(&host, options.units->words, options.units->n);
-    return status;
+    if (action == DISABLE)
+        return disable(&host);
+    return ns_option_text(NS_HOST_PRELOAD_FILE) ? ns_host_preload_enable(&host)
+                                                : ns_host_units_enable(&host);
 }

@@ -5,14 +5,17 @@
 #ifndef NS_HOST_H
 #define NS_HOST_H
 
+#include "cli/verbs.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct ns_host {
-    bool is_image;       /* --root: no service manager runs there */
-    const char *library; /* enable: the library to preload */
-    const char *only;    /* disable: only this library; NULL: every one */
+    bool is_image;               /* --root: no service manager runs there */
+    const char *library;         /* enable: the library to preload */
+    const char *only;            /* disable: only this library; NULL: every one */
+    const struct ns_list *units; /* --unit */
 };
 
 /* Is this entry of LD_PRELOAD the library, and host->only if that is set? Follows links. */
@@ -51,8 +54,8 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed);
 /* The file name for a service's drop-in. The last drop-in by name takes effect: this one comes
  * after the override.conf of systemctl edit. A name without a type is the name of a service. */
 bool ns_host_unit_path(const char *word, char path[PATH_MAX]);
-int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n);
-int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *changed);
+int ns_host_units_enable(const struct ns_host *host);
+int ns_host_units_disable(const struct ns_host *host, bool *changed);
 
 /* What a service's SystemCallFilter= forbids: one bit for each call that filter.c lists. */
 struct ns_filter {

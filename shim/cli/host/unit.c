@@ -302,12 +302,14 @@ static int carry_out(const struct ns_host *host, struct ns_change *changes, unsi
     return status;
 }
 
-int ns_host_units_enable(const struct ns_host *host, char **names, unsigned n)
+int ns_host_units_enable(const struct ns_host *host)
 {
+    const unsigned n = host->units->n;
     struct ns_change *changes = ns_allocate(n, sizeof *changes); /* nothing is changed yet */
     bool good = ns_host_judge_library(host);
     for (unsigned i = 0; i < n && good; i++)
-        good = ns_host_unit_path(names[i], changes[i].path) && prepare(host, &changes[i]);
+        good =
+            ns_host_unit_path(host->units->words[i], changes[i].path) && prepare(host, &changes[i]);
     int status = good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
     for (unsigned i = 0; i < n; i++)
         ns_change_free(&changes[i]);
@@ -351,17 +353,17 @@ static int disable(const struct ns_host *host, const char *path, bool is_named, 
     return status;
 }
 
-int ns_host_units_disable(const struct ns_host *host, char **names, unsigned n, bool *changed)
+int ns_host_units_disable(const struct ns_host *host, bool *changed)
 {
     int status = NS_EXIT_YES, one;
     char path[PATH_MAX];
     NS_AUTO_GLOB glob_t found = {0};
-    for (unsigned i = 0; i < n; i++) {
-        ns_host_unit_path(names[i], path);
+    for (unsigned i = 0; i < host->units->n; i++) {
+        ns_host_unit_path(host->units->words[i], path);
         one = disable(host, path, true, changed);
         status = one > status ? one : status;
     }
-    if (n == 0)
+    if (host->units->n == 0)
         glob(NS_DROPINS, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         one = disable(host, found.gl_pathv[i], false, changed);
