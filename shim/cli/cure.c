@@ -329,15 +329,10 @@ static int cure_sockets(struct ns_cure *cure)
 
 int ns_cure_main(void)
 {
-    struct ns_cure cure;
+    static struct ns_cure cure; /* the end of the command releases it */
     if (!read_options(&cure))
         return NS_EXIT_ERROR;
     if (!is_kernel_since(5, 10)) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
         return NS_FAIL("Linux 5.10 or newer is needed");
-    if (!read_policy(&cure))
-        return NS_EXIT_ERROR;
-    int status = cure_sockets(&cure);
-    ns_cure_end(&cure);
-    ns_policy_free((struct ns_policy *)cure.policy);
-    return status;
+    return read_policy(&cure) ? cure_sockets(&cure) : NS_EXIT_ERROR;
 }

@@ -94,6 +94,4 @@ bool ns_cure_has_opened(const struct ns_cure *cure);
 /* Did --pid's process end? */
 bool ns_cure_is_over(const struct ns_cure *cure);
 
-void ns_cure_end(struct ns_cure *cure);
-
 #endif

@@ -214,12 +214,6 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
             walk(groups->at[i].path, add_processes_of, owners);
 }
 
-void ns_groups_release(struct ns_groups *groups)
-{
-    free(groups->at);
-    *groups = (struct ns_groups){0};
-}
-
 /* --- Their programs -------------------------------------------------------------------------- */
 
 /* Returns a descriptor, which is close-on-exec, or 0, or -errno. */
@@ -351,7 +345,6 @@ static void tidy(void)
             for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
                 remove_link(kept.at[i].id, n);
     rmdir(NS_GROUP_PINS);
-    ns_groups_release(&kept);
 }
 
 int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep, bool is_dry)

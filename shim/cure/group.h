@@ -67,8 +67,6 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, boo
  * exist are restored: see ns_group_limit. */
 void ns_groups_remove(const struct ns_groups *groups, bool finally);
 
-void ns_groups_release(struct ns_groups *groups);
-
 /* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock
  * (TCP_TIMEOUT_MIN, include/net/tcp.h). */
 int ns_group_least_delack(void);

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TRIES = 3 };
 
@@ -200,10 +199,8 @@ static int list_sockets(struct ns_cure *cure)
         if (!error)
             error = list_netns(&listing, true);
     }
-    if (error) {
-        free(listing.sockets);
+    if (error)
         return error;
-    }
     free(cure->sockets);
     cure->sockets = listing.sockets;
     cure->n_sockets = 0;
@@ -345,15 +342,4 @@ bool ns_cure_is_over(const struct ns_cure *cure)
 {
     struct pollfd ended = {.fd = cure->process, .events = POLLIN};
     return poll(&ended, 1, 0) > 0;
-}
-
-void ns_cure_end(struct ns_cure *cure)
-{
-    if (cure->process >= 0)
-        close(cure->process);
-    forget_processes(&cure->processes);
-    ns_groups_release(&cure->groups);
-    ns_owners_release(&cure->owners);
-    free(cure->sockets);
-    free(cure->rows);
 }

@@ -70,8 +70,8 @@ void ns_proc_close(struct ns_proc *proc);
 int ns_proc_look(struct ns_proc *proc);
 
 /* The LD_PRELOAD that it was started with, to be freed. NULL: it was not set; or, with *is_lost, it
- * is unknown, since the process may have overwritten its environment, as nginx, redis and perl do to
- * change their title. */
+ * is unknown, since the process may have overwritten it, as nginx, redis and perl do to change
+ * their title. */
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost);
 
 /* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if

@@ -35,7 +35,7 @@ NS_SCOPE(ns_scope_closedir, DIR *, *variable, closedir)
 
 /* --- The command's memory. Without any left, the command ends with status 2, so that no caller has
  * to undo half of something. Only `host`, which changes a system, must not. atexit(3) removes what
- * must not stay behind. */
+ * must not stay behind. What is needed until the end is not freed. */
 
 /* What an allocation returned. */
 static inline void *ns_allocated(void *memory)

@@ -117,7 +117,6 @@ static void print_group(pid_t pid)
     if (group)
         ns_output_fact("cured by the kernel",
                        "connections of the control group %s ('nagleshim cure')", group->path);
-    ns_groups_release(&groups);
 }
 
 static int print(const struct ns_examination *examination)

@@ -139,7 +139,6 @@ static void judge_policy(const struct ns_subject *subject)
         judge_rules(found.policy, &subject->process);
     else
         REASON("its policy is broken or cannot be read");
-    ns_policy_free((struct ns_policy *)found.policy);
 }
 
 int ns_doctor_program(char **words, unsigned n)

@@ -73,7 +73,6 @@ static bool print(const char *library, const char *preload_file)
     else
         cJSON_DeleteItemFromArray(devices, 2);
     NS_AUTO_FREE char *text = ns_allocated(cJSON_Print(all));
-    cJSON_Delete(all);
     return puts(text) >= 0;
 }
 

@@ -119,10 +119,3 @@ bool ns_change_undo(struct ns_change *change)
                                      : ns_file_remove(change->path));
     return !change->done;
 }
-
-void ns_change_free(struct ns_change *change)
-{
-    free(change->old);
-    free(change->text);
-    *change = (struct ns_change){.old = NULL};
-}

@@ -163,14 +163,12 @@ static size_t print_groups(void)
     struct ns_groups groups = {0};
     ns_output_expect("groups");
     ns_groups_find_kept(&groups);
-    const size_t n = groups.n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < groups.n; i++) {
         const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
         ns_output_fact("cured by the kernel", "%s", path);
         ns_output_text(ns_output_entry("groups"), "path", path);
     }
-    ns_groups_release(&groups);
-    return n;
+    return groups.n;
 }
 
 static int print_status(const struct ns_host *host)

@@ -43,7 +43,6 @@ bool ns_file_remove(const char *path);
  * this text already. An exit status; an error is printed and leaves the file unchanged. */
 int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
-void ns_change_free(struct ns_change *change);
 
 /* Is this library the file that the loader of its programs finds for a name without a slash? */
 bool ns_host_is_found(const char *name, const char *library);

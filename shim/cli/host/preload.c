@@ -236,7 +236,6 @@ int ns_host_preload_enable(const struct ns_host *host)
     else if (status == NS_EXIT_YES)
         ns_output_line(NS_PRELOAD_FILE " names %s already, which is renewed", name);
     sweep_copies();
-    ns_change_free(&change);
     return status;
 }
 
@@ -246,10 +245,8 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
     struct ns_change change = {.path = NS_PRELOAD_FILE, .text = ns_file_read(NS_PRELOAD_FILE)};
     int status = NS_EXIT_YES;
     if (change.text && remove_entries(host, change.text)) {
-        if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0') {
-            free(change.text);
+        if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0')
             change.text = NULL;
-        }
         status = ns_change_make(&change);
         if (status == NS_EXIT_YES) {
             *changed = true;
@@ -258,6 +255,5 @@ int ns_host_preload_disable(const struct ns_host *host, bool *changed)
         }
     }
     sweep_copies();
-    ns_change_free(&change);
     return status;
 }

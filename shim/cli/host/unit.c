@@ -310,11 +310,7 @@ int ns_host_units_enable(const struct ns_host *host)
     for (unsigned i = 0; i < n && good; i++)
         good =
             ns_host_unit_path(host->units->words[i], changes[i].path) && prepare(host, &changes[i]);
-    int status = good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
-    for (unsigned i = 0; i < n; i++)
-        ns_change_free(&changes[i]);
-    free(changes);
-    return status;
+    return good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
 }
 
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
@@ -349,7 +345,6 @@ static int disable(const struct ns_host *host, const char *path, bool is_named, 
         *changed = true;
         ns_output_line("%s will not have the library at its next start", dropin.unit);
     }
-    ns_change_free(&change);
     return status;
 }
 

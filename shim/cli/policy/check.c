@@ -192,10 +192,7 @@ static int check_directories(const char *list, bool is_option)
                 status = check_file(path, NS_POLICY_IN_DIRECTORY);
             worst = status > worst ? status : worst;
             has_default = has_default || strcmp(entries[i]->d_name, "default.json") == 0;
-            free(entries[i]);
         }
-        if (n >= 0)
-            free(entries);
     }
     if (!has_default && !failed)
         say_builtin(list);

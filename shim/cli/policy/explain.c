@@ -217,7 +217,6 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         say_rule(rule);
     else
         ns_output_line("no rule matches: the socket is left alone");
-    ns_ruleset_release(&set);
     return rule ? NS_EXIT_YES : NS_EXIT_NO;
 }
 
@@ -241,6 +240,5 @@ int ns_explain_main(void)
     ns_environment_judge(true);
     if (ns_subject_find_policy(&subject, ns_option_text(NS_EXPLAIN_POLICY), &found))
         status = explain_socket(found.policy, &subject, &facts);
-    ns_policy_free((struct ns_policy *)found.policy);
     return status;
 }
