@@ -9,9 +9,19 @@
 #include "process/scope.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Format the arguments of a variadic function, which follow its parameter `format`, in an array. */
+#define NS_FORMAT(text)                                                                            \
+    do {                                                                                           \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        vsnprintf(text, sizeof(text), format, arguments);                                          \
+        va_end(arguments);                                                                         \
+    } while (0)
 
 enum { TEXT_MOST = 8192 };
 

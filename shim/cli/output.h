@@ -6,7 +6,6 @@
 #define NS_OUTPUT_H
 
 #include <cJSON.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,15 +20,6 @@ char *ns_output_take(int status);
 
 /* Prints the object, if one is to be printed. Returns the status to exit with. */
 int ns_output_end(int status);
-
-/* Format the arguments of a variadic function, which follow its parameter `format`, in an array. */
-#define NS_FORMAT(text)                                                                            \
-    do {                                                                                           \
-        va_list arguments;                                                                         \
-        va_start(arguments, format);                                                               \
-        vsnprintf(text, sizeof(text), format, arguments);                                          \
-        va_end(arguments);                                                                         \
-    } while (0)
 
 /* A line "name: text", or an entry with the members "name" and "text" in the list "facts". */
 __attribute__((format(printf, 2, 3))) void ns_output_fact(const char *name, const char *format,

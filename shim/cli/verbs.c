@@ -106,13 +106,9 @@ static struct value {
 
 struct ns_list ns_operands;
 
-static char mistake[8192]; /* the first one; "": none */
+static const char *mistake; /* the message about the first one */
 
-__attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...)
-{
-    if (!*mistake)
-        NS_FORMAT(mistake);
-}
+#define REFUSE(...) (mistake = mistake ? mistake : ns_words(__VA_ARGS__))
 
 /* getopt_long refused an option; result is what it returned. */
 static void refuse_option(char *const *argv, int result)
@@ -122,13 +118,13 @@ static void refuse_option(char *const *argv, int result)
     bool is_letter = optopt > 0 && optopt < NS_OPTION_BASE;
     const char *option = is_letter ? letter : argv[optind - 1], *meant;
     if (result == ':')
-        refuse("%s needs a value; see 'nagleshim %s --help'", option, ns_cli_verb);
+        REFUSE("%s needs a value; see 'nagleshim %s --help'", option, ns_cli_verb);
     else if (optopt >= NS_OPTION_BASE)
-        refuse("%s: this option takes no value", option);
+        REFUSE("%s: this option takes no value", option);
     else if ((meant = close_option(option)))
-        refuse("unknown option '%s'; did you mean --%s?", option, meant);
+        REFUSE("unknown option '%s'; did you mean --%s?", option, meant);
     else
-        refuse("unknown option '%s'; see 'nagleshim %s --help'", option, ns_cli_verb);
+        REFUSE("unknown option '%s'; see 'nagleshim %s --help'", option, ns_cli_verb);
 }
 
 void ns_list_add(struct ns_list *list, char *word)
@@ -151,9 +147,9 @@ static void take_number(const struct ns_verb_option *row, double *number)
         optarg[strspn(optarg, is_whole ? "0123456789" : "0123456789.")] == '\0')
         return;
     if (is_pid)
-        refuse("--%s must be a process id, not '%s'", row->name, optarg);
+        REFUSE("--%s must be a process id, not '%s'", row->name, optarg);
     else
-        refuse("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes], least,
+        REFUSE("--%s must be %s from %.10g to %.10g, not '%s'", row->name, units[row->takes], least,
                most, optarg);
 }
 
@@ -164,16 +160,16 @@ static void take(const struct ns_verb_option *row)
     value->text = row->takes == NS_TAKES_NOTHING ? "" : optarg;
     /* LIST: an argument of a program may be empty. */
     if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0')
-        refuse("--%s must be %s, not ''", row->name, row->value);
+        REFUSE("--%s must be %s, not ''", row->name, row->value);
     else if (row->takes == NS_TAKES_LIST)
         ns_list_add(&value->list, optarg);
     else if (row->takes >= NS_TAKES_PID && row->takes <= NS_TAKES_MS)
         take_number(row, &value->number);
     else if (row->takes == NS_TAKES_FILE && *optarg == '-' && optarg[1])
-        refuse("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
+        REFUSE("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
                optarg, optarg);
     else if (row->takes >= NS_TAKES_GRADE && ns_words_find(row->takes, optarg) < 0)
-        refuse("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
+        REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
 }
 
 /* The verb takes no words. */
@@ -183,9 +179,9 @@ static void refuse_word(const char *word)
     while (pid->verb && !(strcmp(pid->verb, ns_cli_verb) == 0 && pid->takes == NS_TAKES_PID))
         pid++;
     if (pid->verb && word[strspn(word, "0123456789")] == '\0')
-        refuse("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
+        REFUSE("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
     else
-        refuse("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
+        REFUSE("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
 }
 
 const char *ns_verbs_read(int argc, char **argv)
@@ -203,7 +199,7 @@ const char *ns_verbs_read(int argc, char **argv)
     ns_operands = (struct ns_list){argv + optind, (unsigned)(argc - optind)};
     if (ns_operands.n > 0 && !ns_verbs_find(ns_cli_verb)->takes_words)
         refuse_word(argv[optind]);
-    return *mistake ? mistake : NULL;
+    return mistake;
 }
 
 const char *ns_option_text(enum ns_option id)

@@ -132,12 +132,10 @@ static int print(const struct ns_examination *examination)
         print_status(examination);
     print_group(examination->proc.process);
     ns_findings_print(&examination->findings);
-    int status = ns_findings_conclude(works,
-                                      *works == 'y' ? "the library works in process %d"
-                                      : *works == 'n'
-                                          ? "the library does not work in process %d"
-                                          : "it is unknown whether the library works in process %d",
-                                      examination->proc.process);
+    const char *verdict = *works == 'y'   ? "the library works in process"
+                          : *works == 'n' ? "the library does not work in process"
+                                          : "it is unknown whether the library works in process";
+    int status = ns_findings_conclude(works, ns_words("%s %d", verdict, examination->proc.process));
     bool is_denied = status == NS_EXIT_ERROR && ns_proc_is_denied(loaded->error);
     return is_denied ? NS_EXIT_DENIED : status;
 }
@@ -271,6 +269,7 @@ static bool visit(void *context, pid_t pid)
     else
         census[OTHERS]++;
     ns_examine_end(&examination);
+    ns_words_forget();
     return true;
 }
 
@@ -283,10 +282,10 @@ static int conclude(const unsigned census[KINDS])
     }
     if (all == 0)
         return ns_findings_conclude("yes", "no process has TCP sockets or the library");
-    return ns_findings_conclude(census[WORKS] == all ? "yes" : "no",
-                                "the library works in %u of %u processes that have TCP sockets or "
-                                "the library",
-                                census[WORKS], all);
+    return ns_findings_conclude(
+        census[WORKS] == all ? "yes" : "no",
+        ns_words("the library works in %u of %u processes that have TCP sockets or the library",
+                 census[WORKS], all));
 }
 
 static int show_all(void)

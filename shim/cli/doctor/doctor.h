@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { NS_FINDINGS_MOST = 16, NS_FINDING_SIZE = 1024 };
+enum { NS_FINDINGS_MOST = 16 };
 
 enum ns_finding_kind { NS_FINDING_IS_WARNING, NS_FINDING_IS_REASON, NS_FINDING_IS_UNKNOWN };
 
@@ -26,13 +26,12 @@ struct ns_findings {
         enum ns_finding_id id;
         enum ns_finding_kind kind;
         const char *word; /* the "cause" in --json */
-        char text[NS_FINDING_SIZE];
+        const char *text;
     } list[NS_FINDINGS_MOST];
 };
 
-/* Add a finding, unless the list is full. */
-__attribute__((format(printf, 3, 4))) void
-ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...);
+/* Add a finding, unless the list is full. text: by ns_words. */
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *text);
 
 /* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the library
  * works. */
@@ -45,8 +44,7 @@ const char *ns_findings_works(const struct ns_findings *findings);
 void ns_findings_print(const struct ns_findings *findings);
 
 /* Print the verdict, as the last line. Returns the exit status. */
-__attribute__((format(printf, 2, 3))) int ns_findings_conclude(const char *works,
-                                                               const char *format, ...);
+int ns_findings_conclude(const char *works, const char *text);
 
 /* `nagleshim doctor PROGRAM`: prints what it finds about a program, whose words these are. Returns
  * the exit status. */

@@ -4,6 +4,7 @@
 #include "cli/doctor/doctor.h"
 
 #include "base/clock.h"
+#include "cli/output.h"
 #include "cli/program/program.h"
 #include "policy/find.h"
 #include "process/sanitize.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, __VA_ARGS__)
+#define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, ns_words(__VA_ARGS__))
 
 enum { RULES_MOST = 1000 }; /* further ones are not read */
 
@@ -74,7 +75,7 @@ static void judge_disabled(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     size_t length = strlen(examination->policy);
-    char reason[NS_FINDING_SIZE - 32] = "";
+    char reason[1024] = "";
     if (!status->reason ||
         ns_proc_text(&examination->proc, status->reason, reason, sizeof reason) != 0)
         snprintf(reason, sizeof reason, "the reason is unknown");
@@ -137,11 +138,13 @@ static bool judge_program(struct ns_examination *examination)
         id = NS_FINDING_OWN_CALLS;
     }
     if (reason)
-        ns_findings_add(&examination->findings, id, "it %s%s", reason,
-                        examination->sockets == 0
-                            ? ""
-                            : "; 'nagleshim cure' changes its sockets, and the library may "
-                              "work at the other end");
+        ns_findings_add(
+            &examination->findings, id,
+            ns_words("it %s%s", reason,
+                     examination->sockets == 0
+                         ? ""
+                         : "; 'nagleshim cure' changes its sockets, and the library may "
+                           "work at the other end"));
     return reason != NULL;
 }
 

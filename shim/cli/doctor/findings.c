@@ -6,18 +6,17 @@
 #include "cli/output.h"
 #include "cli/program/program.h"
 
-void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *format, ...)
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *text)
 {
     static const struct ns_finding rows[] = {
-#define NS_FINDING(id, cause, kind_of) {NS_FINDING_##id, NS_FINDING_IS_##kind_of, cause, ""},
+#define NS_FINDING(id, cause, kind_of) {NS_FINDING_##id, NS_FINDING_IS_##kind_of, cause, NULL},
 #include "cli/doctor/findings.def"
 #undef NS_FINDING
     };
     if (findings->n == NS_FINDINGS_MOST)
         return;
-    struct ns_finding *finding = &findings->list[findings->n++];
-    *finding = rows[id];
-    NS_FORMAT(finding->text);
+    findings->list[findings->n] = rows[id];
+    findings->list[findings->n++].text = text;
 }
 
 const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
@@ -54,10 +53,8 @@ void ns_findings_print(const struct ns_findings *findings)
         }
 }
 
-int ns_findings_conclude(const char *works, const char *format, ...)
+int ns_findings_conclude(const char *works, const char *text)
 {
-    char text[256];
-    NS_FORMAT(text);
     ns_output_line("verdict: %s", text);
     ns_output_text(ns_output_object(), "works", works);
     ns_output_text(ns_output_object(), "verdict", text);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, __VA_ARGS__)
+#define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, ns_words(__VA_ARGS__))
 
 static struct ns_findings findings;
 static bool has_sockets = true; /* as far as can be seen */
@@ -158,7 +158,7 @@ int ns_doctor_program(char **words, unsigned n)
     if (ns_findings_verdict(&findings))
         return ns_findings_conclude("no", "the library would do nothing for this program");
     return ns_findings_conclude(
-        "yes", "%s",
+        "yes",
         !has_sockets
             ? "the library can be loaded; nothing in the program calls libc's socket, connect or "
               "accept: it may load a library or start a program that does, or make its own system "

@@ -147,10 +147,8 @@ static unsigned say_rules(const struct ns_policy *policy, const struct ns_subjec
 }
 
 /* An indented line, or one in the list "effects". */
-__attribute__((format(printf, 1, 2))) static void say_effect(const char *format, ...)
+static void say_effect(const char *text)
 {
-    char text[512];
-    NS_FORMAT(text);
     ns_output_line("  %s", text);
     ns_output_list("effects", text);
 }
@@ -175,14 +173,15 @@ static void print_effect(const struct ns_rule *rule)
         [NS_SOCKOPT_MIN] = "set as the application asks, but to at least ",
         [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
     };
-    say_effect("send %s: %s", ns_send_name(rule->send), sends[rule->send]);
+    say_effect(ns_words("send %s: %s", ns_send_name(rule->send), sends[rule->send]));
     if (ns_send_corks(rule->send))
-        say_effect("max_delay_us: %u", rule->max_delay_us);
-    say_effect("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]);
+        say_effect(ns_words("max_delay_us: %u", rule->max_delay_us));
+    say_effect(ns_words("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]));
     for (size_t i = 0; i < rule->n_sockopts; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
-        say_effect("sockopt %s: %s%s", ns_sockopts[action->option].name, texts[action->verb],
-                   action->verb >= NS_SOCKOPT_SET ? ns_words("%d", action->value) : "");
+        say_effect(ns_words("sockopt %s: %s%s", ns_sockopts[action->option].name,
+                            texts[action->verb],
+                            action->verb >= NS_SOCKOPT_SET ? ns_words("%d", action->value) : ""));
     }
 }
 

@@ -42,10 +42,8 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-__attribute__((format(printf, 2, 3))) static void warn(bool is_report, const char *format, ...)
+static void warn(bool is_report, const char *text)
 {
-    char text[PATH_MAX + 200];
-    NS_FORMAT(text);
     if (is_report)
         ns_output_warning("%s", text);
     else
@@ -55,15 +53,14 @@ __attribute__((format(printf, 2, 3))) static void warn(bool is_report, const cha
 static void judge_names(bool is_report)
 {
     for (char **entry = environ; *entry; entry++) {
-        char name[100];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        const char *name = ns_words("%.*s", (int)strcspn(*entry, "="), *entry);
         const char *meant = meant_by(name);
         if (strncmp(name, "NAGLESHIM_", strlen("NAGLESHIM_")) != 0)
             continue;
         if (!meant)
-            warn(is_report, "unknown variable %s; see 'nagleshim help'", name);
+            warn(is_report, ns_words("unknown variable %s; see 'nagleshim help'", name));
         else if (strcmp(name, meant) != 0)
-            warn(is_report, "unknown variable %s; did you mean %s?", name, meant);
+            warn(is_report, ns_words("unknown variable %s; did you mean %s?", name, meant));
     }
 }
 
@@ -74,12 +71,12 @@ void ns_environment_judge(bool is_report)
     /* The library reports nothing then. */
     if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
         warn(is_report,
-             "NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets the built-in "
-             "policy",
-             list);
+             ns_words("NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program "
+                      "gets the built-in policy",
+                      list));
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
-        warn(is_report, "NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-             ns_words_join(NS_TAKES_LOG, " or "), level);
+        warn(is_report, ns_words("NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+                                 ns_words_join(NS_TAKES_LOG, " or "), level));
 }
 
 const char *ns_environment_off(void)
