@@ -176,17 +176,14 @@ static const char *const kinds[KINDS] = {"works",  "not",    "unknown", "startin
                                          "others", "denied", "stuck"};
 
 /* The column SHIM. */
-static const char *column(const struct ns_finding *verdict)
+static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
 {
-    if (!verdict)
-        return "works";
-    if (verdict->id == NS_FINDING_OFF)
-        return "off";
-    if (verdict->id == NS_FINDING_DISABLED || verdict->id == NS_FINDING_BROKEN)
-        return "disabled";
-    if (verdict->id == NS_FINDING_STARTING)
-        return "starts";
-    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "?";
+    return !verdict                             ? "works"
+           : shim == NS_SHIM_OFF                ? "off"
+           : shim == NS_SHIM_DISABLED           ? "disabled"
+           : shim == NS_SHIM_STARTING           ? "starts"
+           : verdict->kind == NS_FINDING_REASON ? "no"
+                                                : "?";
 }
 
 static void print_row(const struct ns_examination *examination, const char *name)
@@ -194,7 +191,7 @@ static void print_row(const struct ns_examination *examination, const char *name
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
     printf("%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
-           column(verdict));
+           column(examination->loaded.shim, verdict));
     if (!verdict)
         printf("policy %s", examination->policy[0]    ? examination->policy
                             : examination->has_policy ? "built in"
@@ -227,8 +224,8 @@ static void add_entry(const struct ns_examination *examination, const char *name
     cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
     for (unsigned i = 0; i < findings->n; i++) {
         const struct ns_finding *finding = &findings->list[i];
-        cJSON *one = ns_output_item(finding->kind == NS_FINDING_IS_REASON ? reasons : warnings);
-        ns_output_text(one, "cause", finding->word);
+        cJSON *one = ns_output_item(finding->kind == NS_FINDING_REASON ? reasons : warnings);
+        ns_output_text(one, "cause", finding->cause);
         ns_output_text(one, "text", finding->text);
     }
 }
@@ -239,10 +236,10 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
     char name[64];
     if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
         ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
-    census[!verdict                                ? WORKS
-           : verdict->id == NS_FINDING_STARTING    ? STARTING
-           : verdict->kind == NS_FINDING_IS_REASON ? LACKS
-                                                   : UNKNOWN]++;
+    census[!verdict                                       ? WORKS
+           : examination->loaded.shim == NS_SHIM_STARTING ? STARTING
+           : verdict->kind == NS_FINDING_REASON           ? LACKS
+                                                          : UNKNOWN]++;
     ns_proc_name(&examination->proc, name, sizeof name);
     if (ns_output_object())
         add_entry(examination, name);

@@ -12,26 +12,24 @@
 
 enum { NS_FINDINGS_MOST = 16 };
 
-enum ns_finding_kind { NS_FINDING_IS_WARNING, NS_FINDING_IS_REASON, NS_FINDING_IS_UNKNOWN };
-
-enum ns_finding_id {
-#define NS_FINDING(id, word, kind) NS_FINDING_##id,
-#include "cli/doctor/findings.def"
-#undef NS_FINDING
+enum ns_finding_kind {
+    NS_FINDING_REASON,  /* why the library does nothing */
+    NS_FINDING_UNKNOWN, /* why its status is unknown */
+    NS_FINDING_WARNING, /* it works, but something may be wrong */
 };
 
 struct ns_findings {
     unsigned n;
     struct ns_finding {
-        enum ns_finding_id id;
         enum ns_finding_kind kind;
-        const char *word; /* the "cause" in --json */
+        const char *cause; /* a word, in --json; NULL: none */
         const char *text;
     } list[NS_FINDINGS_MOST];
 };
 
 /* Add a finding, unless the list is full. text: by ns_words. */
-void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *text);
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_kind kind, const char *cause,
+                     const char *text);
 
 /* The finding that decides: the first reason, or the first one of kind UNKNOWN; NULL if the library
  * works. */

@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ADD(id, ...) ns_findings_add(&examination->findings, NS_FINDING_##id, ns_words(__VA_ARGS__))
+/* The cause is a word of --json. */
+#define ADD(kind, cause, ...)                                                                      \
+    ns_findings_add(&examination->findings, NS_FINDING_##kind, cause, ns_words(__VA_ARGS__))
 
 enum { RULES_MOST = 1000 }; /* further ones are not read */
 
@@ -47,7 +49,7 @@ static void judge_age(struct ns_examination *examination)
         return;
     NS_AUTO_CLOSE int fd = ns_proc_find_file(&examination->proc, examination->policy);
     if (fd >= 0 && fstat(fd, &st) == 0 && ns_proc_changed(&st) > (double)status->looked / 1e9)
-        ADD(STALE,
+        ADD(WARNING, "stale",
             "%s was changed after the process had read it: restart the process to use the new "
             "version",
             examination->policy);
@@ -57,7 +59,7 @@ static void read_policy(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
     if (status->origin == NS_POLICY_NO_DIRECTORY)
-        ADD(NO_DIRECTORY, "NAGLESHIM_POLICY_DIR did not exist when it was started");
+        ADD(WARNING, "no-directory", "NAGLESHIM_POLICY_DIR did not exist when it was started");
     if (!status->policy)
         return;
     examination->has_policy = ns_proc_text(&examination->proc, status->policy, examination->policy,
@@ -66,7 +68,7 @@ static void read_policy(struct ns_examination *examination)
         judge_age(examination);
     } else {
         examination->policy[0] = '\0';
-        ADD(UNREAD, "the name of its policy cannot be read");
+        ADD(WARNING, "unread", "the name of its policy cannot be read");
     }
 }
 
@@ -81,9 +83,9 @@ static void judge_disabled(struct ns_examination *examination)
         snprintf(reason, sizeof reason, "the reason is unknown");
     /* A message about a policy begins with its file. */
     if (length > 0 && strncmp(reason, examination->policy, length) == 0 && reason[length] == ':')
-        ADD(BROKEN, "the library is disabled: %s", reason);
+        ADD(REASON, "policy", "the library is disabled: %s", reason);
     else
-        ADD(DISABLED, "the library is disabled: %s", reason);
+        ADD(REASON, "aside", "the library is disabled: %s", reason);
 }
 
 /* Does the library see what the process does with its sockets? */
@@ -92,13 +94,13 @@ static void judge_sockets(struct ns_examination *examination)
     const struct ns_loaded *loaded = &examination->loaded;
     struct ns_examined_rule rule;
     if (loaded->status.n_rules > 0 && !ns_examine_rule(examination, 0, &rule))
-        ADD(UNREAD, "its rules cannot be read");
+        ADD(WARNING, "unread", "its rules cannot be read");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
     if (examination->elf.is_go)
-        ADD(GO, "it %s", ns_reach_reason(NS_REACH_GO));
+        ADD(REASON, "go", "it %s", ns_reach_reason(NS_REACH_GO));
     else if (examination->sockets > 0)
-        ADD(UNSEEN,
+        ADD(UNKNOWN, "unseen",
             "the library is loaded, but has seen none of its TCP sockets in use: the program "
             "has not used them yet, or its calls do not go through libc (see nagleshim(7); "
             "'nagleshim cure --pid %d' reaches them)",
@@ -110,11 +112,12 @@ static void judge_status(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     if (strcmp(loaded->library, NS_VERSION) != 0)
-        ADD(VERSION, "the library in it is version %s, and this command is " NS_VERSION,
+        ADD(WARNING, "version", "the library in it is version %s, and this command is " NS_VERSION,
             loaded->library[0] ? loaded->library : "unknown");
     read_policy(examination);
     if (loaded->status.state == NS_STATUS_OFF)
-        ADD(OFF, "NAGLESHIM_OFF was set when it was started, which switches the library off");
+        ADD(REASON, "off",
+            "NAGLESHIM_OFF was set when it was started, which switches the library off");
     else if (loaded->status.state == NS_STATUS_DISABLED)
         judge_disabled(examination);
     else
@@ -124,27 +127,24 @@ static void judge_status(struct ns_examination *examination)
 /* Is something wrong with the program's file? */
 static bool judge_program(struct ns_examination *examination)
 {
-    static const enum ns_finding_id ids[] = {
-        [NS_REACH_OTHER_MACHINE] = NS_FINDING_OTHER_MACHINE,
-        [NS_REACH_GO] = NS_FINDING_GO,
-        [NS_REACH_STATIC] = NS_FINDING_STATIC,
-        [NS_REACH_OTHER_LOADER] = NS_FINDING_OTHER_LOADER,
+    static const char *const causes[] = {
+        [NS_REACH_OTHER_MACHINE] = "machine",
+        [NS_REACH_GO] = "go",
+        [NS_REACH_STATIC] = "static",
+        [NS_REACH_OTHER_LOADER] = "libc",
     };
     enum ns_reach_verdict verdict = ns_reach_judge_elf(examination->proc.exe, &examination->elf);
     const char *reason = examination->has_elf ? ns_reach_reason(verdict) : NULL;
-    enum ns_finding_id id = ids[verdict];
+    const char *cause = causes[verdict];
     if (!reason && examination->sockets > 0) {
         reason = ns_reach_running(&examination->proc);
-        id = NS_FINDING_OWN_CALLS;
+        cause = "own-calls";
     }
     if (reason)
-        ns_findings_add(
-            &examination->findings, id,
-            ns_words("it %s%s", reason,
-                     examination->sockets == 0
-                         ? ""
-                         : "; 'nagleshim cure' changes its sockets, and the library may "
-                           "work at the other end"));
+        ADD(REASON, cause, "it %s%s", reason,
+            examination->sockets == 0 ? ""
+                                      : "; 'nagleshim cure' changes its sockets, and the library "
+                                        "may work at the other end");
     return reason != NULL;
 }
 
@@ -165,21 +165,21 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
     const char *unfit;
     char link[32];
     if (!strchr(entry, '/') || strchr(entry, '$')) {
-        ADD(MISSING, "%s names %s, which its loader did not load%s; write the full path", source,
-            entry, where);
+        ADD(REASON, "missing", "%s names %s, which its loader did not load%s; write the full path",
+            source, entry, where);
         return;
     }
     NS_AUTO_CLOSE int fd = ns_proc_find_file(proc, entry);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (fd < 0)
-        ADD(MISSING, "%s names %s%s: %s", source, entry, where, strerror(-fd));
+        ADD(REASON, "missing", "%s names %s%s: %s", source, entry, where, strerror(-fd));
     else if ((unfit = ns_elf_path_unfit(link, examination->elf.narrow)))
-        ADD(UNFIT, "%s %s", entry, unfit);
+        ADD(REASON, "unfit", "%s %s", entry, unfit);
     else if (is_newer(fd, proc))
-        ADD(EARLIER, "%s was put there, or changed, after the process was started: restart it",
-            entry);
+        ADD(REASON, "earlier",
+            "%s was put there, or changed, after the process was started: restart it", entry);
     else
-        ADD(REFUSED,
+        ADD(REASON, "refused",
             "%s names %s, and its loader did not load it; the loader says why on stderr when the "
             "program starts",
             source, entry);
@@ -195,11 +195,11 @@ static bool judge_preload_file(struct ns_examination *examination)
     if (fd < 0 || !ns_preload_find_in_file(link, entry))
         return false;
     if (libc && strcmp(libc, "musl") == 0)
-        ADD(MUSL,
+        ADD(REASON, "musl",
             NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
             ns_sanitize(entry));
     else if (is_newer(fd, &examination->proc))
-        ADD(EARLIER,
+        ADD(REASON, "earlier",
             NS_PRELOAD_FILE " names %s, but was changed after the process was started: restart it",
             ns_sanitize(entry));
     else
@@ -217,24 +217,28 @@ static void judge_absent(struct ns_examination *examination)
     if (judge_program(examination)) {
         ;
     } else if (examination->loaded.shim == NS_SHIM_OBSERVES) {
-        ADD(OTHERS_ONLY, "it has " NS_OBSERVER_NAME " instead, which only observes: 'nagleshim "
-                         "diagnose' started it");
+        ADD(REASON, "others-only",
+            "it has " NS_OBSERVER_NAME " instead, which only observes: 'nagleshim "
+            "diagnose' started it");
     } else if (proc->secure) {
-        ADD(SECURE, "it was started with more rights than its user's (set-user-ID, set-group-ID or "
-                    "file capabilities), and the loader ignores LD_PRELOAD there");
+        ADD(REASON, "secure",
+            "it was started with more rights than its user's (set-user-ID, set-group-ID or "
+            "file capabilities), and the loader ignores LD_PRELOAD there");
     } else if (list && ns_preload_find(list, entry)) {
         judge_entry(examination, ns_sanitize(entry), "LD_PRELOAD");
     } else if (judge_preload_file(examination)) {
         ;
     } else if (list && *list) {
-        ADD(OTHERS_ONLY, "it was started with LD_PRELOAD=%.256s, which does not name the library",
+        ADD(REASON, "others-only",
+            "it was started with LD_PRELOAD=%.256s, which does not name the library",
             ns_sanitize(list));
     } else if (is_lost) {
-        ADD(LOST,
+        ADD(REASON, "overwritten",
             "the library is not loaded, and whether LD_PRELOAD was set is not known, as it has "
             "overwritten its environment");
     } else {
-        ADD(UNSET, "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
+        ADD(REASON, "unset",
+            "LD_PRELOAD was not set when it was started ('nagleshim run' sets it)");
     }
 }
 
@@ -242,30 +246,33 @@ static void judge(struct ns_examination *examination)
 {
     const struct ns_loaded *loaded = &examination->loaded;
     if (loaded->shim == NS_SHIM_UNNAMED)
-        ADD(UNREAD, "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
-                    "searched for by its name");
+        ADD(WARNING, "unread",
+            "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
+            "searched for by its name");
     if (loaded->deleted)
-        ADD(REPLACED, "the library's file was replaced or removed after the process was started: "
-                      "restart the process to use the new one");
+        ADD(WARNING, "replaced",
+            "the library's file was replaced or removed after the process was started: "
+            "restart the process to use the new one");
     if (loaded->has_status)
         judge_status(examination);
     else if (loaded->path[0] == '\0')
         judge_absent(examination);
     else if (loaded->shim == NS_SHIM_STARTING)
-        ADD(STARTING, "it has not finished starting; if this does not change, it hangs in code "
-                      "that runs before main");
+        ADD(UNKNOWN, "starting",
+            "it has not finished starting; if this does not change, it hangs in code "
+            "that runs before main");
     else if (loaded->shim == NS_SHIM_VERSION)
-        ADD(FORM,
+        ADD(UNKNOWN, "version",
             "the status of its library has a form that this command does not know; use the command "
             "of "
             "version %s",
             loaded->library[0] ? loaded->library : "the library, if it has a doctor");
     else if (loaded->error)
-        ADD(UNREADABLE,
+        ADD(UNKNOWN, "unread",
             "the status of its library cannot be read: %s (see kernel.yama.ptrace_scope)",
             strerror(-loaded->error));
     else
-        ADD(UNREADABLE, "the status of its library has been overwritten");
+        ADD(UNKNOWN, "unread", "the status of its library has been overwritten");
 }
 
 /* A process that was just started may still be a copy of its parent, or be loading libraries: it is
@@ -284,7 +291,7 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
     *examination = (struct ns_examination){0};
     int error = ns_proc_open(pid, proc);
     if (!error && proc->is_kernel_thread) {
-        ADD(KERNEL, "it is a kernel thread, which runs no program");
+        ADD(REASON, "kernel", "it is a kernel thread, which runs no program");
         return 0;
     }
     do {

@@ -6,26 +6,20 @@
 #include "cli/output.h"
 #include "cli/program/program.h"
 
-void ns_findings_add(struct ns_findings *findings, enum ns_finding_id id, const char *text)
+void ns_findings_add(struct ns_findings *findings, enum ns_finding_kind kind, const char *cause,
+                     const char *text)
 {
-    static const struct ns_finding rows[] = {
-#define NS_FINDING(id, cause, kind_of) {NS_FINDING_##id, NS_FINDING_IS_##kind_of, cause, NULL},
-#include "cli/doctor/findings.def"
-#undef NS_FINDING
-    };
-    if (findings->n == NS_FINDINGS_MOST)
-        return;
-    findings->list[findings->n] = rows[id];
-    findings->list[findings->n++].text = text;
+    if (findings->n < NS_FINDINGS_MOST)
+        findings->list[findings->n++] = (struct ns_finding){kind, cause, text};
 }
 
 const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
 {
     const struct ns_finding *unknown = NULL;
     for (unsigned i = 0; i < findings->n; i++) {
-        if (findings->list[i].kind == NS_FINDING_IS_REASON)
+        if (findings->list[i].kind == NS_FINDING_REASON)
             return &findings->list[i];
-        if (findings->list[i].kind == NS_FINDING_IS_UNKNOWN && !unknown)
+        if (findings->list[i].kind == NS_FINDING_UNKNOWN && !unknown)
             unknown = &findings->list[i];
     }
     return unknown;
@@ -36,7 +30,7 @@ const char *ns_findings_works(const struct ns_findings *findings)
     const struct ns_finding *verdict = ns_findings_verdict(findings);
     if (!verdict)
         return "yes";
-    return verdict->kind == NS_FINDING_IS_REASON ? "no" : "unknown";
+    return verdict->kind == NS_FINDING_REASON ? "no" : "unknown";
 }
 
 void ns_findings_print(const struct ns_findings *findings)
@@ -44,10 +38,10 @@ void ns_findings_print(const struct ns_findings *findings)
     ns_output_expect("warnings");
     ns_output_expect("reasons");
     for (unsigned i = 0; i < findings->n; i++)
-        if (findings->list[i].kind != NS_FINDING_IS_REASON)
+        if (findings->list[i].kind != NS_FINDING_REASON)
             ns_output_warning("%s", findings->list[i].text);
     for (unsigned i = 0; i < findings->n; i++)
-        if (findings->list[i].kind == NS_FINDING_IS_REASON) {
+        if (findings->list[i].kind == NS_FINDING_REASON) {
             ns_output_line("reason: %s", findings->list[i].text);
             ns_output_list("reasons", findings->list[i].text);
         }

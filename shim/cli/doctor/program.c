@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, ns_words(__VA_ARGS__))
+#define REASON(...) ns_findings_add(&findings, NS_FINDING_REASON, NULL, ns_words(__VA_ARGS__))
 
 static struct ns_findings findings;
 static bool has_sockets = true; /* as far as can be seen */
