@@ -50,6 +50,19 @@ inetd                   elsewhere a connection on 0 and 1
 END
 }
 
+@test "a listener that survives exec has the bursts of its connections joined, and reports the program's own options" {
+    keeps listener-stays ''
+}
+
+@test "sockets that are made by syscall() are treated, and those that go to another program have no option of the library" {
+    survive <<'END'
+made-by-number               - getsockopt reports that TCP_NODELAY is not set
+listener-leaves              elsewhere a listener that a program without the library inherits has its original options
+connection-is-sent           elsewhere a connection has no option of the library from the first moment
+connection-is-sent-by-child  elsewhere the same, sent by a forked child
+END
+}
+
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then

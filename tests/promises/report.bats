@@ -264,3 +264,22 @@ PY
         ((size < 10240 || $(stat -c %s "$T/log") == size))
     done
 }
+
+@test "the log is appended to its file, which is created with the mode that the umask allows" {
+    local log=$T/log mask
+    echo 'what was there' >"$log"
+    NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
+    [[ $(head -n 1 "$log") == 'what was there' && $(wc -l <"$log") -ge 2 ]]
+    # Several processes can write at the same time, because each appends its line.
+    strace -f -qq -e trace=openat,open -o "$T/opens" -E NAGLESHIM_LOG=debug -E NAGLESHIM_LOG_FILE="$log" \
+        -E LD_PRELOAD="$LIBRARY" /bin/true
+    grep -F "\"$log\"" "$T/opens" | grep -q O_APPEND
+    for mask in 022 077 000; do
+        rm "$log"
+        (
+            umask "$mask"
+            NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$log LD_PRELOAD=$LIBRARY env true
+        )
+        [[ $(stat -c %a "$log") == $(printf '%o' $((0644 & ~mask))) ]]
+    done
+}

@@ -2,7 +2,6 @@
 /* Runs the scenario that its argument names. Each must behave in the same way with and without the
  * library, except that bytes may be late without it. A "role-..." is the part of another process in
  * a scenario. The last line has the results. */
-#include "life_fds.h"
 #include "life_handed.h"
 #include "life_processes.h"
 #include "life_tcp.h"

@@ -79,22 +79,22 @@ is_native() {
 }
 
 @test "children, closes, signals and exits do no harm" {
-    local policy
+    local policy scenario
     if is_native; then
         passes promises/life-cycle
-        passes promises/promises 'the log is|LISTEN_FDS' # by programs of this machine
         passes promises/faults
         passes promises/transparency 'this probe and'
     fi
     for policy in '{"version": 1, "rules": [{}]}' '{"version": 1, "rules": [{"send": "auto-cork"}]}'; do
-        NAGLESHIM_POLICY=$policy LD_PRELOAD=$LIBRARY "$PROBES/life" vfork >"$T/vfork"
-        [[ $(field wrong "$T/vfork") -eq 0 ]]
+        for scenario in vfork made-by-number connection-is-sent connection-is-sent-by-child; do
+            NAGLESHIM_POLICY=$policy LD_PRELOAD=$LIBRARY "$PROBES/life" "$scenario" >"$T/life"
+            [[ $(field wrong "$T/life") -eq 0 ]]
+        done
     done
-    passes promises/promises 'the log is|LISTEN_FDS|listener|survives'
 }
 
 @test "a process prints its report, and errors of its policy" {
-    local foreign='nagleshim run|why the library is disabled|inherited sockets' # by programs of this machine
+    local foreign='nagleshim run|why the library is disabled|inherited sockets|the log is' # by programs of this machine
     is_native || foreign+='|however it exits|control character|seccomp'
     passes promises/report "$foreign"
 }

@@ -125,5 +125,5 @@ life() {
         done
     done < <(awk '$1 == "survives" && $2 ~ /^[a-z]/ { print $2 } /^END/ { rows = 0 } rows { print $1 } $1 == "survive" { rows = 1 }' \
         tests/promises/life-cycle.bats)
-    [[ $run -ge 28 && $failed -eq 0 ]]
+    [[ $run -ge 30 && $failed -eq 0 ]]
 }
