@@ -143,8 +143,7 @@ CASES
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
     explain --process cat
-    expect_status 2
-    expect_no_part output default.json # the search ends here
+    expect 2 output lacks default.json # the search ends here
     explain -p "$T/none.json" --process cat
     expect 2 stderr has "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
 }
@@ -156,9 +155,11 @@ CASES
     explain -p "$(policy p '{"send": "nodelay"}')" --process cat --role client
     expect_part output "send nodelay: $when nothing is held"
     expect_part output "ack before-wait: before a wait that blocks, data read and not answered is acknowledged (TCP_QUICKACK)"
-    explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 350}')" --process cat --role client
+    explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 35e1}')" --process cat --role client
     expect_part output "TCP_CORK is set to 1 before a burst and to 0, which pushes, before a wait"
     expect_part output "max_delay_us: 350"
+    explain -p "$(policy p '{"send": "auto-cork"}')" --process cat --role client
+    expect_part output "max_delay_us: 200"
     explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
     explain -p "$(policy p '{"send": "app", "ack": "app"}')" --process cat --role client

@@ -99,14 +99,14 @@ static void check_socket(const struct ns_code *code, const struct ns_ruleset *se
     MUST(run.delack == (options & NS_CODE_DELACK ? 8000 : 200000));
 }
 
-/* An address inside of an endpoint, or just outside of its bits or ports. */
+/* An address just inside of an endpoint's bits and ports, or just outside. */
 static struct ns_address beside(const struct ns_endpoint *endpoint, unsigned how)
 {
     struct ns_address address = {.known = true, .addr = endpoint->addr};
-    unsigned bit = endpoint->prefix - 1u, outside = how >> 1 & 1;
+    unsigned bit = endpoint->prefix - (how >> 2 & 1), outside = how >> 1 & 1;
     address.port =
         (uint16_t)(how & 1 ? endpoint->port_high + outside : endpoint->port_low - outside);
-    if (how & 4 && endpoint->prefix)
+    if (endpoint->prefix && bit < 128)
         address.addr.s6_addr[bit / 8] ^= (uint8_t)(0x80 >> bit % 8);
     return address;
 }
