@@ -63,41 +63,31 @@ static void wrote(struct op *op, struct slot *slot, bool is_exact, int flags)
         note_some(op);
 }
 
-/* One call with bytes in one piece. */
+/* One call with bytes in one piece (data) or in several (vector, header). */
 #define WRITE(name, flags, expression)                                                             \
     SLOT_CALLS(name)                                                                               \
     {                                                                                              \
         int fd = slot->fd, flag = allowed(slot, (flags));                                          \
         long size = prepare(op, slot, word_number(op, 2), flag);                                   \
         bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
-        const char *data = op->bad_buffer ? BAD_ADDRESS : outgoing_bytes(slot, size);              \
+        char *bytes = outgoing_bytes(slot, size);                                                  \
+        const char *data = op->bad_buffer ? BAD_ADDRESS : bytes;                                   \
+        struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
+        int count = cut_in_pieces(pieces, (int)word_number(op, 3), bytes, size, op->bad_buffer);   \
+        struct msghdr header = {.msg_iov = vector, .msg_iovlen = (size_t)count};                   \
+        (void)data, (void)header;                                                                  \
         CALL_ONLY(op, expression);                                                                 \
         wrote(op, slot, is_exact, flag);                                                           \
     }
 WRITE(write, 0, write(fd, data, (size_t)size))
 WRITE(send, word_flags(op, 3), send(fd, data, (size_t)size, flag))
 WRITE(sendto, word_flags(op, 3), sendto(fd, data, (size_t)size, flag, NULL, 0))
-
-#define WRITE_PIECES(name, flags, expression)                                                      \
-    SLOT_CALLS(name)                                                                               \
-    {                                                                                              \
-        int fd = slot->fd, flag = allowed(slot, (flags));                                          \
-        long size = prepare(op, slot, word_number(op, 2), flag);                                   \
-        bool is_exact = exact(slot, size, flag) && !op->interrupted;                               \
-        struct iovec pieces[PIECES], *vector = op->bad_argument ? BAD_ADDRESS : pieces;            \
-        int count = cut_in_pieces(pieces, (int)word_number(op, 3), outgoing_bytes(slot, size),     \
-                                  size, op->bad_buffer);                                           \
-        struct msghdr header = {.msg_iov = vector, .msg_iovlen = (size_t)count};                   \
-        (void)header;                                                                              \
-        CALL_ONLY(op, expression);                                                                 \
-        wrote(op, slot, is_exact, flag);                                                           \
-    }
-WRITE_PIECES(writev, 0, writev(fd, vector, count))
-WRITE_PIECES(pwritev2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
-             pwritev2(fd, vector, count, -1, word_flags(op, 4)))
-WRITE_PIECES(pwritev64v2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
-             pwritev64v2(fd, vector, count, -1, word_flags(op, 4)))
-WRITE_PIECES(sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
+WRITE(writev, 0, writev(fd, vector, count))
+WRITE(pwritev2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
+      pwritev2(fd, vector, count, -1, word_flags(op, 4)))
+WRITE(pwritev64v2, word_flags(op, 4) & RWF_NOWAIT ? MSG_DONTWAIT : 0,
+      pwritev64v2(fd, vector, count, -1, word_flags(op, 4)))
+WRITE(sendmsg, word_flags(op, 4), sendmsg(fd, &header, flag))
 
 /* Sends a number of messages of the same size. */
 SLOT_CALLS(sendmmsg)

@@ -13,24 +13,19 @@ SCENARIO_NAMED(joins, "joins")
     struct sockaddr_in address;
     listener = loopback_listener(&address);
     near = loopback_connect(&address);
-    far = accept(listener, NULL, NULL);
-    if (far < 0)
-        die_errno("accept");
+    far = accept_one(listener);
 }
 
 /* Ten writes per burst, so that the library joins them. */
 SCENARIO("talks")
 {
-    char data[64];
+    char data[20];
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 10; i++)
-            if (write(near, "ab", 2) != 2)
-                die_errno("write");
-        for (ssize_t got = 0, n; got < 20; got += n)
-            if ((n = read(far, data, sizeof(data))) <= 0)
-                die_errno("read");
-        if (write(far, "x", 1) != 1 || read(near, data, 1) != 1)
-            die_errno("answer");
+            write_all(near, "ab", 2);
+        read_all(far, data, sizeof(data));
+        write_all(far, "x", 1);
+        read_all(near, data, 1);
     }
 }
 

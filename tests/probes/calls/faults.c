@@ -2,9 +2,7 @@
 /* A small program with connections, whose bytes must arrive complete and in order although calls
  * inside a preloaded library fail. It makes no call that may fail for another reason. Prints
  * "done", and exits with 7. */
-#include "raw.h"
-
-#include <netinet/tcp.h>
+#include "loopback.h"
 
 enum {
     LINKS = 12,
@@ -25,20 +23,14 @@ static struct link {
 
 static void open_links(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), idle = 60;
-    MUST(bind(listener, (struct sockaddr *)&address, len) == 0);
-    MUST(listen(listener, LINKS) == 0);
-    MUST(RAW(getsockname, listener, &address, &len, 0) ==
-         0); /* libc's function may be the one that fails */
+    struct sockaddr_in address;
+    int listener = loopback_listener(&address), idle = 60;
     for (int i = 0; i < LINKS; i++) {
         links[i].client = socket(AF_INET, SOCK_STREAM, 0);
         /* This call may be the one that fails. */
         setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
         MUST(connect(links[i].client, (struct sockaddr *)&address, sizeof address) == 0);
-        links[i].server = accept(listener, NULL, NULL);
-        MUST(links[i].server >= 0);
+        links[i].server = accept_one(listener);
     }
     MUST(dup2(links[0].client, HIGH) == HIGH);
     close(links[0].client);
@@ -55,13 +47,7 @@ static void put(int fd, const char *text)
 static void get(int fd, const char *text)
 {
     char data[64];
-    size_t size = strlen(text);
-    for (size_t got = 0; got < size;) {
-        ssize_t n = read(fd, data + got, size - got);
-        MUST(n > 0);
-        got += (size_t)n;
-    }
-    MUST(memcmp(data, text, size) == 0);
+    MUST(read_all(fd, data, strlen(text)) && memcmp(data, text, strlen(text)) == 0);
 }
 
 static void talk(void)

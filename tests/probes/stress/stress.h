@@ -24,7 +24,6 @@ struct end {
     int fds[COPIES];
     int count;
     bool nonblock;
-    bool passed; /* one of fds came in a message */
     /* The stream that this end writes. */
     unsigned base;
     _Atomic uint64_t sent; /* counted when the write has returned */

@@ -30,7 +30,6 @@
 #endif
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
-#define RWF_APPEND 16
 #endif
 
 #define LACKS(result, name, parameters)                                                            \
