@@ -94,11 +94,7 @@ contained() {
     [[ $EUID -eq 0 ]] || cannot_here "only root has the cgroups off"
     mkdir -p "$T/system"/{bin,etc,lib,proc,sys,dev,tmp,run}
     cp -L /bin/cat /usr/bin/env "$T/system/bin"
-    local file
-    while read -r file; do
-        mkdir -p "$T/system${file%/*}"
-        cp -L "$file" "$T/system$file"
-    done < <(ldd /bin/cat /usr/bin/env "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    add_libraries "$T/system" /bin/cat /usr/bin/env "$LIBRARY"
     gcc -shared -fPIC -x c -o "$T/system/lib/own.so" - <<<'int own;'
     export T NS FILE
     contained '' /bin/cat /dev/null

@@ -80,8 +80,7 @@ CASES
     [[ -e $T/ran && ${stderr_lines[0]} == *"cannot be read: $T/none.json: cannot be read: No such file or directory" ]]
     cp "$T/broken.json" "$T/policies/touch.json"
     run_touch
-    expect_status 0
-    expect_part stderr "nagleshim run: warning: the library does nothing, because its policy is broken or cannot be read: $T/policies/touch.json:2:21: "
+    expect 0 stderr has "nagleshim run: warning: the library does nothing, because its policy is broken or cannot be read: $T/policies/touch.json:2:21: "
     [[ ${#stderr_lines[@]} -eq 1 && -e $T/ran ]]
     # Options on the command line take precedence.
     run_touch --send app

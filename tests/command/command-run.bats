@@ -63,8 +63,7 @@ expect_not_started() {
         mkdir "$T/$name"
         cp "$NS" "$LIBRARY" "$T/$name"
         run --separate-stderr "$T/$name/nagleshim" run -- touch "$T/ran"
-        expect_status 125
-        expect_whole stderr "nagleshim run: '$T/${name/$'\t'/?}/libnagleshim.so' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar sign"
+        expect 125 stderr is "nagleshim run: '$T/${name/$'\t'/?}/libnagleshim.so' cannot be written in LD_PRELOAD: its path must have no space, colon or dollar sign"
         [[ ! -e $T/ran ]]
     done
 }
@@ -237,16 +236,14 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     expect_whole stderr "" # root has them already
     let_others_in "$T"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" run -- "$file"
-    expect_status 3
-    expect_whole stderr "nagleshim run: warning: the library will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there; 'nagleshim cure' changes its sockets"
+    expect 3 stderr is "nagleshim run: warning: the library will not reach $file: it has file capabilities, and the loader ignores LD_PRELOAD there; 'nagleshim cure' changes its sockets"
 }
 
 @test "run warns of a static program and of scripts for it: by path, by env, and by another script" {
     local script
     program static "$T/static"
     PATH=$T:$PATH run --separate-stderr "$NS" run -- static
-    expect_status 3
-    expect_whole stderr "nagleshim run: warning: the library will not reach $T/static: it is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
+    expect 3 stderr is "nagleshim run: warning: the library will not reach $T/static: it is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
     printf '#! %s -x\n' "$T/static" >"$T/by-path"
     printf '#!/usr/bin/env static\n' >"$T/by-env"
     printf '#!/usr/bin/env -S VAR=1 static -u\n' >"$T/by-env-split"
@@ -255,8 +252,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     chmod +x "$T"/by-*
     for script in by-path by-env by-env-split by-env-glued by-script; do
         PATH=$T:$PATH run --separate-stderr "$NS" run -- "$T/$script"
-        expect_status 3
-        expect_whole stderr "nagleshim run: warning: the library will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
+        expect 3 stderr is "nagleshim run: warning: the library will not reach $T/$script: its interpreter $T/static is linked statically, so that nothing can be preloaded into it; 'nagleshim cure' changes its sockets"
     done
     # An empty entry of PATH is the current directory.
     cd "$T"

@@ -67,9 +67,9 @@ END
     mkfifo "$T/go"
     ns_start crowded bash "$T/crowded.sh" "$T/go" "${NET[@]}" bash -c '
         ip link set lo up
-        "$1/queue_server" --connections 1 0 >"$2" &
+        "$1/queue_server" --connections 1 7000 >"$2" &
         until grep -q port "$2"; do sleep 0.01; done
-        exec "$1/queue_put" --warmup 20 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$2")" 100000000' \
+        exec "$1/queue_put" --warmup 20 127.0.0.1 7000 100000000' \
         client "$EXAMPLES" "$T/port"
     ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
     ns_wait_for "$T/top.out" 'processes not examined'
@@ -85,15 +85,14 @@ END
 @test "a process that reuses a pid has its own row" {
     cat >"$T/again.sh" <<'END'
 ip link set lo up
-"$1/queue_server" --connections 2 0 >"$2/port" &
+"$1/queue_server" --connections 2 7000 >"$2/port" &
 until grep -q port "$2/port"; do sleep 0.01; done
-port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2/port")
 "$3" top --once --interval 4 >"$2/table" &
 sleep 1
 for name in alpha beta; do
     cp "$1/queue_put" "$2/$name"
     echo 4999 >/proc/sys/kernel/ns_last_pid
-    "$2/$name" --warmup 5 127.0.0.1 "$port" 20 >/dev/null
+    "$2/$name" --warmup 5 127.0.0.1 7000 20 >/dev/null
 done
 wait %2
 END

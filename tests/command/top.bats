@@ -151,8 +151,8 @@ while True:
 @test "the children of a process are watched, also later ones" {
     local parent
     ns_start parent "${NET[@]}" bash -c "ip link set lo up; sleep 1
-        '$EXAMPLES/queue_server' 0 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
-        '$EXAMPLES/queue_put' --warmup 20 127.0.0.1 \$(sed -nE '1s/.*port ([0-9]+).*/\1/p' '$T/port') 1000; true"
+        '$EXAMPLES/queue_server' 7000 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
+        '$EXAMPLES/queue_put' --warmup 20 127.0.0.1 7000 1000; true"
     parent=${NS_PID[parent]}
     shown "$NS" top --once --interval 6 --pid "$parent"
     read -r lost < <(awk '$3 == "queue_put" { print $1 }' <<<"$output")

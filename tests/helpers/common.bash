@@ -206,6 +206,11 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
+# add_libraries ROOT FILE...: copies the libraries that these files need into the root directory, to the same paths.
+add_libraries() {
+    ldd "${@:2}" | grep -oE '/[^ :]+(\s|$)' | sort -u | xargs cp -L --parents -t "$1"
+}
+
 # let_others_in DIR: lets every user enter DIR and the directories above it.
 let_others_in() {
     local dir=$1

@@ -104,16 +104,12 @@ PYTHON
 # Makes a root directory with the probe as /patient, the libraries that the probe and nagleshim need, and empty
 # /etc/nagleshim and /opt. Sets root, and enter, which starts a command there.
 make_root() {
-    local file
     root=$T/root
     enter=(chroot)
     [[ $EUID -eq 0 ]] || enter=(unshare --map-root-user chroot)
     mkdir -p "$root/etc/nagleshim" "$root/opt"
     cp "$PROBES/doctor_patient" "$root/patient"
-    while read -r file; do
-        mkdir -p "$root${file%/*}"
-        cp -L "$file" "$root$file"
-    done < <(ldd "$PROBES/doctor_patient" "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    add_libraries "$root" "$PROBES/doctor_patient" "$LIBRARY"
     "${enter[@]}" "$root" /patient none 2>"$T/none.err" || true
     grep -q 'cannot none' "$T/none.err" || cannot_here "no chroot"
 }

@@ -18,14 +18,10 @@ setup() {
 
 # Makes a system that can start cat and true, with the library in /usr/lib. Sets R.
 make_system() {
-    local file
     R=$T/system
     mkdir -p "$R"/{bin,etc/systemd/system,usr/lib/systemd/system}
     cp -L /bin/true /bin/cat "$R/bin"
-    while read -r file; do
-        mkdir -p "$R${file%/*}"
-        cp -L "$file" "$R$file"
-    done < <(ldd /bin/true /bin/cat "$LIBRARY" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    add_libraries "$R" /bin/true /bin/cat "$LIBRARY"
     cp "$LIBRARY" "$R/usr/lib/libnagleshim.so"
     find "$R" -type d -exec chmod 0755 {} +
 }
@@ -58,15 +54,11 @@ unit() {
 # Makes a system in which systemd seems to run. A stub of systemctl shows the properties in the file /show/UNIT. Once the
 # drop-in exists, it shows the drop-in's Environment=, or the file /show/UNIT.after. /show/manager is for systemd itself.
 make_live() {
-    local file
     mkdir -p "$R"/{show,usr/bin,run/systemd/{system,units}}
     cp -L /bin/bash "$R/bin/bash"
     cp -L /bin/bash "$R/bin/sh"
     cp "$NS" "$R/usr/bin"
-    while read -r file; do
-        mkdir -p "$R${file%/*}"
-        cp -L "$file" "$R$file"
-    done < <(ldd /bin/bash "$NS" | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    add_libraries "$R" /bin/bash "$NS"
     cat >"$R/usr/bin/systemctl" <<'END'
 #!/bin/bash
 echo "$*" >>/log

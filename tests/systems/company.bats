@@ -205,14 +205,9 @@ set_group_id() {
 
 # A directory with the client, the library and what both need, and nothing else: no /proc, no /etc.
 make_root() {
-    local file
     mkdir -p "$1$T"
-    for file in "$EXAMPLES/tcp_nodelay_client" "$LIBRARY"; do
-        install -D "$file" "$1$file"
-        ldd "$file" | grep -oE '/[^ ]+' | while read -r file; do
-            install -D "$file" "$1$file"
-        done
-    done
+    cp --parents -t "$1" "$EXAMPLES/tcp_nodelay_client" "$LIBRARY"
+    add_libraries "$1" "$EXAMPLES/tcp_nodelay_client" "$LIBRARY"
 }
 
 @test "in a chroot without /proc and without policy files the built-in policy works" {

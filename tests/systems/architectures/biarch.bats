@@ -15,14 +15,10 @@ setup() {
 
 # Makes a system whose programs /bin/wide and /bin/narrow are those of both kinds, each with its library.
 make_both() {
-    local file
     rm "$R/usr/lib/libnagleshim.so"
     cp build/probes/report "$R/bin/wide"
     cp "$PROGRAM" "$R/bin/narrow"
-    while read -r file; do
-        mkdir -p "$R${file%/*}"
-        cp -L "$file" "$R$file"
-    done < <(ldd build/probes/report | grep -oE '/[^ :]+(\s|$)' | sort -u)
+    add_libraries "$R" build/probes/report
     # The program names this loader; others name the usual one.
     mkdir -p "$R/usr/i686-linux-gnu/lib" "$R/lib/i386-linux-gnu"
     cp -L /usr/i686-linux-gnu/lib/ld-linux.so.2 "$R/usr/i686-linux-gnu/lib"
