@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
+
 #define MS 1000000U
 
 enum {
@@ -114,37 +116,16 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
     sampler->turn_ends = now + (uint64_t)TURN_MS * MS;
 }
 
-static void take_answer(void *context, size_t position, const struct ns_diag_socket *seen)
+static int ask(struct ns_sampler *sampler, struct ns_connection *connection)
 {
-    struct ns_sampler *sampler = context;
-    struct ns_connection *connection = sampler->asked[position];
+    struct ns_diag_socket seen;
     struct ns_look look;
-    if (!seen || seen->inode != connection->watched.inode)
+    int answer = ns_diag_ask(connection->netns->fd, &connection->key, &seen);
+    if (answer == 0 || (answer > 0 && seen.inode != connection->watched.inode))
         sampler->gone[sampler->n_gone++] = connection;
-    else if (ns_diag_look(seen, &look))
+    else if (answer > 0 && ns_diag_look(&seen, &look))
         take_look(sampler, connection, &look);
-}
-
-/* A request is about sockets of one namespace. */
-static int ask(struct ns_sampler *sampler, struct ns_connection **due, size_t n_due)
-{
-    const struct ns_diag_key *keys[NS_DIAG_AT_ONCE];
-    int error = 0;
-    while (n_due > 0 && !error) {
-        const struct ns_netns *netns = due[0]->netns;
-        size_t n = 0, left = 0;
-        for (size_t i = 0; i < n_due; i++) {
-            if (n == NS_DIAG_AT_ONCE || due[i]->netns != netns) {
-                due[left++] = due[i];
-                continue;
-            }
-            sampler->asked[n] = due[i];
-            keys[n++] = &due[i]->key;
-        }
-        n_due = left;
-        error = ns_diag_ask(netns->fd, keys, n, take_answer, sampler);
-    }
-    return error;
+    return answer < 0 && answer != -EAGAIN ? answer : 0;
 }
 
 /* Adjust the number of sampled connections to the cost of a sample. */
@@ -163,8 +144,8 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
 
 int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
-    struct ns_connection *due[NS_SAMPLER_MOST];
-    size_t n_due = 0, n = 0;
+    size_t busy = 0, looks = 0;
+    int error = 0;
     bool was_busy = !sampler->idle;
     sampler->n_gone = 0;
     if (now < ns_sampler_due(sampler))
@@ -173,21 +154,22 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
         next_turn(sampler, table, now);
     sampler->rounds++;
     for (size_t i = 0; i < sampler->n; i++)
-        n += ns_sampler_is_busy(sampler->connections[i], now);
-    sampler->idle = n == 0;
-    for (size_t i = 0; i < sampler->n; i++)
-        if (n == 0 || sampler->rounds % IDLE_ROUNDS == 0 ||
-            ns_sampler_is_busy(sampler->connections[i], now))
-            due[n_due++] = sampler->connections[i];
+        busy += ns_sampler_is_busy(sampler->connections[i], now);
+    sampler->idle = busy == 0;
     if (sampler->last && was_busy && now - sampler->last > (uint64_t)LATE_MS * MS)
         sampler->tally.missed++;
     sampler->last = now;
-    if (n_due == 0)
+    bool all = busy == 0 || sampler->rounds % IDLE_ROUNDS == 0;
+    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
+    for (size_t i = 0; i < sampler->n && !error; i++)
+        if (all || ns_sampler_is_busy(sampler->connections[i], now)) {
+            error = ask(sampler, sampler->connections[i]);
+            looks++;
+        }
+    if (looks == 0)
         return 0;
     sampler->tally.rounds++;
-    uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    int error = ask(sampler, due, n_due);
-    make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, n_due);
+    make_room(sampler, table, ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - begin, looks);
     return error;
 }
 
