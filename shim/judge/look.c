@@ -21,7 +21,6 @@ void ns_look_take(struct ns_look *look, const void *tcp_info, size_t size)
     look->mss = info.tcpi_snd_mss;
     look->cwnd = info.tcpi_snd_cwnd;
     look->window = info.tcpi_snd_wnd;
-    look->rtt_us = info.tcpi_rtt;
     look->min_rtt_us = info.tcpi_min_rtt;
     look->since_sent_ms = info.tcpi_last_data_sent;
     look->since_ack_ms = info.tcpi_last_ack_recv;

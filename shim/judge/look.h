@@ -46,13 +46,13 @@ struct ns_look {
         received;    /* bytes, since the connection was made; a client's acked counts its SYN */
     uint64_t sent;   /* bytes, since the connection was made, without retransmissions */
     uint64_t pacing; /* bytes a second, the limit of congestion control; ~0: none */
-    uint32_t sent_segments;      /* tcpi_segs_out */
-    uint32_t data_segments;      /* tcpi_data_segs_out; the others are pure ACKs, SYN and FIN */
-    uint32_t unsent;             /* bytes not sent yet */
-    uint32_t unacked;            /* segments in flight */
-    uint32_t mss, cwnd, window;  /* bytes; segments; bytes */
-    uint32_t rtt_us, min_rtt_us; /* min_rtt_us: ~0 before the first is known */
-    uint32_t since_sent_ms;      /* since data was last sent, exact to a tick */
+    uint32_t sent_segments;     /* tcpi_segs_out */
+    uint32_t data_segments;     /* tcpi_data_segs_out; the others are pure ACKs, SYN and FIN */
+    uint32_t unsent;            /* bytes not sent yet */
+    uint32_t unacked;           /* segments in flight */
+    uint32_t mss, cwnd, window; /* bytes; segments; bytes */
+    uint32_t min_rtt_us;        /* ~0 before the first is known */
+    uint32_t since_sent_ms;     /* since data was last sent, exact to a tick */
     uint32_t since_ack_ms, since_received_ms;
     uint32_t retransmitted; /* segments, since the connection was made */
     uint16_t flags;

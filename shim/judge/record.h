@@ -19,7 +19,7 @@
 
 enum {
     /* Increased with every change of the format. */
-    NS_RECORD_VERSION = 10,
+    NS_RECORD_VERSION = 11,
     NS_RECORD_SLOTS = 8192,
     NS_RECORD_EVENTS = 65536,
     NS_RECORD_SIZES = 8, /* sizes of writes since the last wait: the first ones, and the last two */
@@ -56,7 +56,6 @@ struct ns_record_slot {
     _Atomic uint64_t first, last;           /* first use, and last read or wait */
     _Atomic uint64_t writes, reads;         /* that transferred data */
     _Atomic uint64_t requests;              /* reads after a write */
-    _Atomic uint64_t waits;                 /* waits after a write here */
     _Atomic uint64_t waited_ns;             /* total of buckets */
     /* Length of waits after a write, with nothing unsent, until data arrived. */
     _Atomic uint32_t buckets[NS_WAIT_BUCKETS];
@@ -94,8 +93,8 @@ enum {
 };
 _Static_assert(sizeof(struct ns_record_head) <= NS_RECORD_PAGE, "the head's page");
 /* The command of a 64-bit system reads the records of 32-bit programs, too. */
-_Static_assert(sizeof(struct ns_record_head) == 1136 && sizeof(struct ns_record_slot) == 400 &&
-                   sizeof(struct ns_record_event) == 152,
+_Static_assert(sizeof(struct ns_record_head) == 1136 && sizeof(struct ns_record_slot) == 392 &&
+                   sizeof(struct ns_record_event) == 144,
                "one layout on all architectures");
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See verdict.h. Owns the sums and what may be claimed from them; never sees a single sample. */
-#include "judge/verdict.h"
+/* See judge.h. Owns the sums and what may be claimed from them; never sees a single sample. */
+#include "judge/judge.h"
 
 #include "judge/statistics.h"
 

@@ -155,7 +155,6 @@ static bool is_piece_of_stream(const struct ns_observed *conn, uint32_t unsent)
 /* Record the writes since the last wait. */
 static void note_writes(const struct ns_observed *conn, struct ns_record_slot *slot)
 {
-    NS_ADD(slot->waits, 1);
     NS_PUT(slot, n_writes, NS_GET(conn, n_writes));
     for (int i = 0; i < NS_RECORD_SIZES; i++)
         NS_PUT(slot, sizes[i], NS_GET(conn, sizes[i]));

@@ -24,14 +24,14 @@ enum {
 
 static struct ns_address address_of(uint8_t family, const uint32_t *bytes, uint16_t port)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
-    if (family == AF_INET) {
-        memcpy(&in.sin_addr, bytes, sizeof in.sin_addr);
-        return ns_address_from((struct sockaddr *)&in, sizeof in);
+    struct ns_address address = {.known = true, .port = ntohs(port)};
+    if (family == AF_INET) { /* IPv4-mapped */
+        address.addr.s6_addr[10] = address.addr.s6_addr[11] = 0xff;
+        memcpy(&address.addr.s6_addr[12], bytes, sizeof(struct in_addr));
+    } else {
+        memcpy(&address.addr, bytes, sizeof address.addr);
     }
-    memcpy(&in6.sin6_addr, bytes, sizeof in6.sin6_addr);
-    return ns_address_from((struct sockaddr *)&in6, sizeof in6);
+    return address;
 }
 
 struct ns_address ns_diag_local(const struct ns_diag_key *key)

@@ -27,7 +27,6 @@ static void talk_begin(struct talk *talk)
                                   .mss = 1448,
                                   .cwnd = 10,
                                   .window = 65536,
-                                  .rtt_us = 20000,
                                   .min_rtt_us = 60,
                                   .pacing = UINT64_MAX,
                                   .state = TCP_ESTABLISHED,

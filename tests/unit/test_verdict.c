@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* verdict.h and weigh.h: verdicts from many waits. */
+/* verdict.c and weigh.c: verdicts from many waits. */
 #include "looks.h"
 #include "unit.h"
 

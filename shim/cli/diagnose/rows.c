@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See diagnose.h. Decides which connections form a row, and the order of rows. It must not judge:
- * verdicts and conclusions come from judge/verdict.h. */
+ * verdicts and conclusions come from judge/judge.h. */
 #include "cli/diagnose/diagnose.h"
 
 #include "process/scope.h"
