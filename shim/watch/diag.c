@@ -70,14 +70,13 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
         return false;
     *out = (struct ns_diag_socket){
         .key = {.id = message->id, .family = message->idiag_family},
-        .at = at,
         .inode = message->idiag_inode,
         .state = message->idiag_state,
     };
     for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
         if (attribute->rta_type == INET_DIAG_INFO) {
-            out->info = RTA_DATA(attribute);
-            out->info_size = RTA_PAYLOAD(attribute);
+            out->look.at = at;
+            ns_look_take(&out->look, RTA_DATA(attribute), RTA_PAYLOAD(attribute));
         }
     return true;
 }
@@ -91,15 +90,6 @@ static int error_of(const struct nlmsghdr *head)
     bool is_missing =
         answer->error == -ENOENT || answer->error == -EINVAL || answer->error == -EOPNOTSUPP;
     return is_missing ? -EPROTONOSUPPORT : answer->error;
-}
-
-bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look)
-{
-    if (!seen->info)
-        return false;
-    *look = (struct ns_look){.at = seen->at, .kind = NS_LOOK_SAMPLE};
-    ns_look_take(look, seen->info, seen->info_size);
-    return true;
 }
 
 /* The older form of the request is for both families. */

@@ -25,11 +25,9 @@ struct ns_diag_key ns_diag_other_end(const struct ns_diag_key *key);
 
 struct ns_diag_socket {
     struct ns_diag_key key;
-    uint64_t at;    /* CLOCK_MONOTONIC ns, when the kernel answered */
     uint64_t inode; /* 0: no descriptor refers to it */
     uint8_t state;
-    const void *info; /* struct tcp_info; NULL: the kernel had none */
-    size_t info_size;
+    struct ns_look look; /* at 0: the kernel had none */
 };
 
 /* A netlink socket in the current network namespace, or -errno. */
@@ -54,11 +52,7 @@ int ns_diag_list_next(struct ns_diag_list *list,
                       void (*visit)(void *context, const struct ns_diag_socket *socket),
                       void *context);
 
-/* Fill a sample; false if the kernel reported too little. */
-bool ns_diag_look(const struct ns_diag_socket *seen, struct ns_look *look);
-
-/* Ask for a socket. 1: it is in *socket, whose info is valid until the next call; 0: it is gone;
- * -EAGAIN: the answer was lost. */
+/* Ask for a socket. 1: it is in *socket; 0: it is gone; -EAGAIN: the answer was lost. */
 int ns_diag_ask(int fd, const struct ns_diag_key *key, struct ns_diag_socket *socket);
 
 #endif

@@ -119,12 +119,11 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
 static int ask(struct ns_sampler *sampler, struct ns_connection *connection)
 {
     struct ns_diag_socket seen;
-    struct ns_look look;
     int answer = ns_diag_ask(connection->netns->fd, &connection->key, &seen);
     if (answer == 0 || (answer > 0 && seen.inode != connection->watched.inode))
         sampler->gone[sampler->n_gone++] = connection;
-    else if (answer > 0 && ns_diag_look(&seen, &look))
-        take_look(sampler, connection, &look);
+    else if (answer > 0 && seen.look.at > 0)
+        take_look(sampler, connection, &seen.look);
     return answer < 0 && answer != -EAGAIN ? answer : 0;
 }
 

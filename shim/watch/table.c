@@ -64,13 +64,13 @@ bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *
 
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
-                                    uint64_t tick_ns, bool busy, bool *full)
+                                    uint64_t tick_ns, bool *full)
 {
     struct ns_connection *connection = place->connection;
     *full = false;
     if (connection)
         return connection;
-    if (table->n_live >= NS_TABLE_EAGER && !busy)
+    if (table->n_live >= NS_TABLE_EAGER && !ns_sampler_was_busy(&seen->look))
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
     if (*full)

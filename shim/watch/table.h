@@ -44,7 +44,7 @@ struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns
  * not busy; or there is no room, then *full is set. */
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
-                                    uint64_t tick_ns, bool busy, bool *full);
+                                    uint64_t tick_ns, bool *full);
 
 /* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);

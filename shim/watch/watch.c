@@ -82,12 +82,11 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct ns_watch *watch = context;
     struct ns_netns *netns = watch->listed;
-    struct ns_look look;
     bool full;
     if (seen->state == TCP_LISTEN)
         ns_netns_set_listened(netns, ntohs(seen->key.id.idiag_sport));
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
-    if (seen->state == TCP_LISTEN || seen->inode == 0 || !ns_diag_look(seen, &look))
+    if (seen->state == TCP_LISTEN || seen->inode == 0 || seen->look.at == 0)
         return;
     struct ns_owned *place = ns_owners_place(&watch->table.owners, seen->inode, true);
     struct ns_connection *other = NULL; /* this is the peer of a chosen one */
@@ -106,8 +105,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     }
     watch->connections += !other;
-    struct ns_connection *connection = ns_table_take(&watch->table, place, netns, seen, watch->tick,
-                                                     ns_sampler_was_busy(&look), &full);
+    struct ns_connection *connection =
+        ns_table_take(&watch->table, place, netns, seen, watch->tick, &full);
     if (full && !place->listed) {
         place->listed = true; /* count it once */
         watch->sampler.tally.forgotten++;
@@ -115,8 +114,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     watch->idle += !connection && !full;
     if (!connection)
         return;
-    ns_sampler_take(&watch->sampler, connection, &look);
-    watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->at);
+    ns_sampler_take(&watch->sampler, connection, &seen->look);
+    watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->look.at);
     connection->list = watch->list;
     connection->wants_peer |= connection->watched.judge.verdict.looks == 1 && !other && !watch->all;
 }
