@@ -67,14 +67,14 @@ struct ns_row {
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
     struct ns_conclusion conclusion;
-    const struct ns_row *other; /* the row of the other end, or NULL */
-    bool is_repeated;           /* it stalls, and so does its other end, an earlier row */
-    bool misses;                /* some requests may not have been seen */
-    bool counts;                /* its loss is not that of an earlier row */
-    bool is_held;               /* the other end stalls and holds what this one waits for */
-    bool both_hold;             /* both ends stall: each holds what the other one waits for */
-    double own_ms;              /* the part of the loss that this end's holds, or its ACKs, cost */
-    struct ns_cure cures[2];    /* of "this end" first */
+    struct ns_row *other;    /* the row of the other end, or NULL */
+    bool is_repeated;        /* it stalls, and so does its other end, an earlier row */
+    bool misses;             /* some requests may not have been seen */
+    bool counts;             /* its loss is not that of an earlier row */
+    bool is_held;            /* the other end stalls and holds what this one waits for */
+    bool both_hold;          /* both ends stall: each holds what the other one waits for */
+    double own_ms;           /* the part of the loss that this end's holds, or its ACKs, cost */
+    struct ns_cure cures[2]; /* of "this end" first */
     unsigned n_cures;
 };
 
@@ -194,9 +194,8 @@ const char *ns_words_process(const struct ns_row_process *process);
 /* The verdict on everything that was watched. */
 const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis);
 
-/* The reason for the grade, and for CANNOT_TELL. */
+/* The reason for the grade. */
 const char *ns_diagnosis_proof(const struct ns_row *row);
-const char *ns_diagnosis_doubt(const struct ns_row *row);
 
 /* "61 requests, 59 stalled for 40.1 to 44.9 ms; 2 665 ms lost", of a row that stalls. */
 const char *ns_diagnosis_cost(const struct ns_row *row);

@@ -204,12 +204,11 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     struct utsname name;
-    char kernel[sizeof name.sysname + sizeof name.release + sizeof name.machine + 3];
     uname(&name);
-    snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
     ns_output_text(object, "subject", report->subject);
     ns_output_text(object, "host", name.nodename);
-    ns_output_text(object, "kernel", kernel);
+    ns_output_text(object, "kernel",
+                   ns_words("%s %s %s", name.sysname, name.release, name.machine));
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
     cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);

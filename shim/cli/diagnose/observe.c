@@ -58,7 +58,6 @@ static bool make_directory(struct ns_observation *observation)
 void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
                       struct ns_diagnosis *diagnosis)
 {
-    static char record[sizeof observation->directory + 20], experiment[40];
     static struct ns_reach reach;
     char library[PATH_MAX], text[PATH_MAX];
     const char *list = getenv("LD_PRELOAD"), *what = options->experiment, *missing;
@@ -81,12 +80,10 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
                 "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
                 "is one that can be written");
     } else {
-        snprintf(record, sizeof record, "NAGLESHIM_RECORD=%s", observation->directory);
-        snprintf(experiment, sizeof experiment, "NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "",
-                 what ? what : "");
         observation->environment[0] = ns_preload_variable(library, reach.file);
-        observation->environment[1] = record;
-        observation->environment[2] = experiment;
+        observation->environment[1] = ns_words("NAGLESHIM_RECORD=%s", observation->directory);
+        observation->environment[2] =
+            ns_words("NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "", what ? what : "");
     }
 }
 

@@ -198,15 +198,12 @@ static void take_phases(uint32_t phases[NS_PHASES], const struct ns_record_slot 
 {
     static uint64_t place;
     static uint32_t known; /* of which tick */
-    bool any = false;
-    for (size_t i = 0; i < NS_PHASES; i++)
-        any |= slot->phases[i] != 0;
-    if (any && known != tick_ns) {
+    if (slot->late_ns > 0 && known != tick_ns) {
         place = find_tick(tick_ns);
         known = tick_ns;
     }
     for (size_t i = 0; i < NS_PHASES; i++)
-        phases[i] = slot->phases[(i + (any ? place * NS_PHASES / tick_ns : 0)) % NS_PHASES];
+        phases[i] = slot->phases[(i + place * NS_PHASES / tick_ns) % NS_PHASES];
 }
 
 /* Judge a slot whose samples begin at *at, and advance *at beyond them. */

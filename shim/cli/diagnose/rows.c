@@ -129,12 +129,11 @@ static bool meet(const struct ns_row *one, const struct ns_row *other)
              one->role != NS_ROLE_UNKNOWN && other->role != NS_ROLE_UNKNOWN));
 }
 
-static const struct ns_row *other_end(const struct ns_diagnosis *diagnosis,
-                                      const struct ns_row *row)
+static struct ns_row *other_end(const struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
-    const struct ns_row *found = NULL;
+    struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *other = &diagnosis->rows[i];
+        struct ns_row *other = &diagnosis->rows[i];
         if (other != row && are_ends(row, other))
             return other;
         if (!found && meet(row, other))
@@ -362,8 +361,7 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         if (diagnosis->rows[i].other)
-            compare_ends(&diagnosis->rows[i],
-                         &diagnosis->rows[diagnosis->rows[i].other - diagnosis->rows]);
+            compare_ends(&diagnosis->rows[i], diagnosis->rows[i].other);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_row *other = row->other;

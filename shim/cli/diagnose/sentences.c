@@ -130,7 +130,7 @@ static const char *other_end(const struct ns_row *other)
                     times(n, verdict->late_ns + verdict->most_ns));
 }
 
-const char *ns_diagnosis_doubt(const struct ns_row *row)
+static const char *doubt(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
     switch (verdict->doubt) {
@@ -285,7 +285,7 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     case NS_GRADE_CANNOT_TELL:
         break;
     }
-    return ns_diagnosis_doubt(row);
+    return doubt(row);
 }
 
 const char *ns_diagnosis_cost(const struct ns_row *row)
@@ -393,7 +393,7 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
     if (diagnosis->grade >= NS_GRADE_LIKELY)
         return stalls(diagnosis);
     const char *text = diagnosis->grade == NS_GRADE_CANNOT_TELL
-                           ? ns_words("cannot tell: %s", ns_diagnosis_doubt(doubtful))
+                           ? ns_words("cannot tell: %s", doubt(doubtful))
                            : no_stall(diagnosis);
     if (diagnosis->grade == NS_GRADE_CANNOT_TELL && doubtful->verdict.doubt == NS_DOUBT_PEER)
         return text;

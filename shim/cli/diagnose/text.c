@@ -96,7 +96,7 @@ static void print_short(const struct ns_row *row, int width)
     else if (row->conclusion.stalls)
         more = ns_words("; %.0f ms lost", row->conclusion.lost_ms);
     else if (verdict->grade == NS_GRADE_CANNOT_TELL)
-        more = ns_words("; %s", ns_diagnosis_doubt(row));
+        more = ns_words("; %s", ns_diagnosis_proof(row));
     else
         more = ns_words("; %s%s", ns_count(verdict->requests, "request"),
                         ns_words_longest_delay(row, 1, ""));
