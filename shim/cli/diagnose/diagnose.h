@@ -40,7 +40,6 @@ struct ns_row_process {
 
 /* What one end can do, and how long a stalled request takes without and with it. */
 struct ns_cure {
-    const char *end;         /* "this end": that of a watched process; "other end" */
     const struct ns_row *at; /* the row of that end; NULL: it was not watched */
     const char *does;        /* "send adaptive", "ack before-wait", or both */
     double from_ms, to_ms;
@@ -74,7 +73,7 @@ struct ns_row {
     bool is_held;            /* the other end stalls and holds what this one waits for */
     bool both_hold;          /* both ends stall: each holds what the other one waits for */
     double own_ms;           /* the part of the loss that this end's holds, or its ACKs, cost */
-    struct ns_cure cures[2]; /* of "this end" first */
+    struct ns_cure cures[2]; /* of this end, that of a watched process, first */
     unsigned n_cures;
 };
 

@@ -62,7 +62,7 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
         cJSON *entry = ns_output_item(list);
-        cJSON_AddStringToObject(entry, "end", cure->end);
+        cJSON_AddStringToObject(entry, "end", i == 0 ? "this end" : "other end");
         cJSON_AddStringToObject(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
         ns_output_text(entry, "command", ns_report_command(report, row, i));

@@ -275,7 +275,6 @@ static void find_cures(struct ns_row *row)
         /* An ACK must travel to the other end before the held bytes can. */
         double best = row->both_hold ? 3 * rtt : pushes ? rtt : 2 * rtt;
         row->cures[i] = (struct ns_cure){
-            .end = i == 0 ? "this end" : "other end",
             .at = here ? row : other,
             .does = row->both_hold ? "send adaptive, ack before-wait"
                     : pushes       ? "send adaptive"
