@@ -35,8 +35,12 @@ void ns_netns_raise_limit(void)
 static int open_sockets(int sockets[SOCKETS])
 {
     for (int i = 0; i < SOCKETS; i++)
-        if ((sockets[i] = ns_diag_open()) < 0)
-            return sockets[i];
+        if ((sockets[i] = ns_diag_open()) < 0) {
+            int error = sockets[i];
+            while (i > 0)
+                close(sockets[--i]);
+            return error;
+        }
     return 0;
 }
 
@@ -53,41 +57,32 @@ static int enter(int network, int user)
 
 struct entry {
     int network, user;
-    const int *sockets;
+    int *sockets;
+    int error;
 };
 
-/* In the child. Replaces the sockets, which it shares, by those of the namespace. Returns the exit
- * status: 0 or an errno. */
-static int replace_sockets(void *argument)
+/* In the child, which shares its memory and descriptors with this process. */
+static int open_inside(void *argument)
 {
-    const struct entry *entry = argument;
-    int there[SOCKETS];
-    int error = enter(entry->network, entry->user);
-    if (!error)
-        error = open_sockets(there);
-    for (int i = 0; i < SOCKETS && !error; i++)
-        if (dup3(there[i], entry->sockets[i], O_CLOEXEC) < 0 || close(there[i]) != 0)
-            error = -errno;
-    return -error;
+    struct entry *entry = argument;
+    entry->error = enter(entry->network, entry->user);
+    if (!entry->error)
+        entry->error = open_sockets(entry->sockets);
+    return 0;
 }
 
 /* Get netlink sockets that a child makes in the namespace; they stay bound to it. */
 static int open_there(int network, int user, int sockets[SOCKETS])
 {
     static _Alignas(16) char stack[64 << 10];
-    struct entry entry = {network, user, sockets};
-    int error = open_sockets(sockets), status = 0;
-    if (error)
-        return error;
-    pid_t child = clone(replace_sockets, stack + sizeof stack, CLONE_FILES | SIGCHLD, &entry);
-    error = child < 0 ? -errno : 0;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+    struct entry entry = {network, user, sockets, -EAGAIN}; /* if the child is killed, try again */
+    pid_t child = clone(open_inside, stack + sizeof stack,
+                        CLONE_FILES | CLONE_VM | CLONE_VFORK | SIGCHLD, &entry);
+    if (child < 0)
+        return -errno;
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         continue;
-    if (!error) /* if the child was killed, try again */
-        error = WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
-    for (int i = 0; i < SOCKETS && error; i++)
-        close(sockets[i]);
-    return error;
+    return entry.error;
 }
 
 static int open_netns(int directory, const struct stat *there, int sockets[SOCKETS])
