@@ -56,7 +56,6 @@ struct ns_watch {
     size_t netns;            /* the one being listed */
     struct ns_netns *listed; /* that of the sockets that take_listed gets */
     unsigned connections, idle, busy;
-    bool all;
 };
 
 static uint64_t due(const struct pace *pace, uint64_t least_ms, unsigned share)
@@ -90,7 +89,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     struct ns_owned *place = ns_owners_place(&watch->table.owners, seen->inode, true);
     struct ns_connection *other = NULL; /* this is the peer of a chosen one */
-    if (!watch->all && !place->chosen &&
+    if (!watch->table.owners.all && !place->chosen &&
         !(other = ns_table_other_end(&watch->table, netns, &seen->key)))
         return;
     if (place->pid == 0 && !place->listed) {
@@ -117,7 +116,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     ns_sampler_take(&watch->sampler, connection, &seen->look);
     watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->look.at);
     connection->list = watch->list;
-    connection->wants_peer |= connection->watched.judge.verdict.looks == 1 && !other && !watch->all;
+    connection->wants_peer |=
+        connection->watched.judge.verdict.looks == 1 && !other && !watch->table.owners.all;
 }
 
 /* A list takes very much longer than these questions, so that lists are rare. They are still needed
@@ -168,7 +168,7 @@ static void end_list(struct ns_watch *watch)
     for (size_t i = 0; i < watch->table.n_live; i++) /* a namespace may have no process */
         watch->table.live[i]->netns->round = owners->stamp;
     ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         watch->all ? owners->stamp : owners->complete);
+                         owners->all ? owners->stamp : owners->complete);
     watch->lists_wanted -= watch->lists_wanted > 0;
     tally->connections = watch->connections;
     tally->idle = watch->idle;
@@ -223,7 +223,7 @@ static int step_list(struct ns_watch *watch, uint64_t until)
 
 static uint64_t everyone_due(const struct ns_watch *watch)
 {
-    if (watch->all)
+    if (watch->table.owners.all)
         return UINT64_MAX;
     return due(&watch->everyone, watch->owners_wanted ? EVERYONE_WANTED_MS : EVERYONE_MS, SHARE);
 }
@@ -236,7 +236,7 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
     int more;
     if (!goes_on) {
         owners->everyone = ns_clock_now(CLOCK_MONOTONIC) >= everyone_due(watch);
-        if (watch->all || owners->everyone)
+        if (owners->all || owners->everyone)
             watch->owners_wanted = false;
     }
     struct pace *pace = owners->everyone ? &watch->everyone : &watch->descriptors;
@@ -253,7 +253,7 @@ static int step_descriptors(struct ns_watch *watch, uint64_t until)
  * more than a list, so that they are only read if a list has an unknown socket. */
 static uint64_t descriptors_due(const struct ns_watch *watch)
 {
-    bool rare = watch->all && !watch->owners_wanted;
+    bool rare = watch->table.owners.all && !watch->owners_wanted;
     uint64_t next = due(&watch->descriptors, rare ? OWNERS_MS : DESCRIPTORS_MS, SHARE);
     return next < everyone_due(watch) ? next : everyone_due(watch);
 }
@@ -263,7 +263,7 @@ static uint64_t lists_due(const struct ns_watch *watch)
 {
     if (watch->lists_wanted > 0)
         return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->all && watch->sampler.tally.connections <= watch->sampler.room)
+    if (!watch->table.owners.all && watch->sampler.tally.connections <= watch->sampler.room)
         return due(&watch->lists, LIST_RARE_MS, SHARE);
     return due(&watch->lists, LIST_MS, SHARE);
 }
@@ -277,7 +277,7 @@ int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch 
     ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->all = watch->table.owners.all = all;
+    watch->table.owners.all = all;
     watch->table.owners.children = true;
     ns_sampler_begin(&watch->sampler, held, context);
     if (!all)

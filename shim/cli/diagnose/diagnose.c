@@ -5,13 +5,11 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "process/scope.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>

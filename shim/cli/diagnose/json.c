@@ -3,7 +3,6 @@
  * config/diagnosis.html with that object inserted. All members are always there. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/output.h"
 #include "process/scope.h"
 
 #include <stdlib.h>

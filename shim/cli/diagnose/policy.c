@@ -6,11 +6,9 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "cure/group.h"
 #include "process/scope.h"
 
-#include <cJSON.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

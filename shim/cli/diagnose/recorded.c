@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
 #include "process/scope.h"

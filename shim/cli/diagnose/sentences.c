@@ -3,8 +3,6 @@
  * most". */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/output.h"
-
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>

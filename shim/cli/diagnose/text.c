@@ -3,8 +3,6 @@
  * line each, and what to do. It must stay short. */
 #include "cli/diagnose/diagnose.h"
 
-#include "cli/output.h"
-
 #include <limits.h>
 #include <string.h>
 
