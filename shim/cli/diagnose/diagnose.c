@@ -114,15 +114,13 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
 }
 
 static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
-                    struct ns_observation *observation, struct ns_diagnosis *diagnosis)
+                    struct ns_diagnosis *diagnosis)
 {
     int failure = ns_diagnose_watch(options, child, diagnosis);
     bool running = child && !child->ended;
-    if (!failure)
-        ns_observe_collect(observation, diagnosis);
-    ns_observe_end(observation);
     if (failure)
         return failure;
+    ns_observe_collect(diagnosis);
     ns_diagnosis_finish(diagnosis);
     if (running)
         NS_NOTE(diagnosis, "%s is still running, and this command waits for its end; ^C ends both",
@@ -135,32 +133,23 @@ static int diagnose(struct ns_diagnose_options *options, struct ns_child *child,
 
 static int run(struct ns_diagnose_options *options)
 {
-    static struct ns_observation observation;
-    static struct ns_diagnosis diagnosis;
-    struct ns_child child, *started = options->program ? &child : NULL;
-    int error = 0;
+    static struct ns_diagnosis diagnosis; /* the end of the command releases it */
+    struct ns_child child;
     if (!ns_child_signals())
         return NS_EXIT_ERROR;
-    if (started) {
-        const struct ns_child_options wanted = {
-            .argv = options->program,
-            .environment = observation.environment,
-            .to_stderr = ns_outfile_is_stdout(&options->json) ||
-                         ns_outfile_is_stdout(&options->page) ||
-                         ns_outfile_is_stdout(&options->policy),
-        };
-        ns_observe_begin(options, &observation, &diagnosis);
-        error = ns_child_fork(started, &wanted);
-    }
-    int status = NS_EXIT_RUN_FAILED;
-    if (error) {
-        ns_say("cannot start a process: %s", strerror(-error));
-        ns_observe_end(&observation);
-    } else {
-        status = diagnose(options, started, &observation, &diagnosis);
-    }
-    ns_diagnosis_release(&diagnosis);
-    return status;
+    if (!options->program)
+        return diagnose(options, NULL, &diagnosis);
+    const struct ns_child_options wanted = {
+        .argv = options->program,
+        .environment = ns_observe_begin(options, &diagnosis),
+        .to_stderr = ns_outfile_is_stdout(&options->json) || ns_outfile_is_stdout(&options->page) ||
+                     ns_outfile_is_stdout(&options->policy),
+    };
+    int error = ns_child_fork(&child, &wanted);
+    if (!error)
+        return diagnose(options, &child, &diagnosis);
+    ns_say("cannot start a process: %s", strerror(-error));
+    return NS_EXIT_RUN_FAILED;
 }
 
 static bool is_clear(const struct ns_diagnose_options *options)

@@ -163,23 +163,14 @@ struct ns_child;
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
                       struct ns_diagnosis *diagnosis);
 
-/* The directory in which observed processes leave their records. */
-struct ns_observation {
-    char directory[1024]; /* removed by ns_observe_end; "": nothing is observed */
-    int fd;               /* of it; its name may later be another directory's */
-    char *environment[4]; /* for struct ns_child_options */
-};
+/* Prepare to observe the program from inside, by this environment, for struct ns_child_options.
+ * NULL: only watching from outside is possible, and the diagnosis has a note why. */
+char *const *ns_observe_begin(const struct ns_diagnose_options *options,
+                              struct ns_diagnosis *diagnosis);
 
-/* Prepare to observe the program from inside. If only watching from outside is possible, the
- * environment is empty, and the diagnosis has a note why. */
-void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
-                      struct ns_diagnosis *diagnosis);
-
-/* Add what the records say. They replace rows from outside about the same connections. */
-void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis);
-
-/* Remove the directory. */
-void ns_observe_end(struct ns_observation *observation);
+/* Add what the records say, and remove them. They replace rows from outside about the same
+ * connections. */
+void ns_observe_collect(struct ns_diagnosis *diagnosis);
 
 /* --- sentences.c: the sentences that the text and the JSON share; the page shows those of the
  * JSON. Call them after ns_diagnosis_finish. The results are those of ns_words (cli/output.h). */

@@ -25,44 +25,49 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-static struct ns_observation *begun;
+/* The directory in which observed processes leave their records. */
+static char name[1024];
+static int directory = -1; /* its name may later be another directory's; -1: nothing is observed */
 
-static void leave(void)
+static void remove_records(void)
 {
-    ns_observe_end(begun);
+    if (directory < 0)
+        return;
+    NS_AUTO_CLOSEDIR DIR *list = fdopendir(directory);
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
+            unlinkat(directory, entry->d_name, 0);
+    /* If the name is another directory's now, it is only removed if it is empty. */
+    rmdir(name);
+    directory = -1;
 }
 
-static bool make_directory(struct ns_observation *observation)
+static bool make_directory(void)
 {
     const char *place = getenv("TMPDIR");
-    if (!place || *place != '/' || strlen(place) > sizeof observation->directory - 32 ||
-        !is_memory(place))
+    if (!place || *place != '/' || strlen(place) > sizeof name - 32 || !is_memory(place))
         place = "/dev/shm";
-    snprintf(observation->directory, sizeof observation->directory, "%s/nagleshim.XXXXXX", place);
-    if (is_memory(place) && mkdtemp(observation->directory)) {
-        observation->fd =
-            open(observation->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (observation->fd >= 0) {
-            begun = observation;
-            atexit(leave); /* without memory */
-            return true;
-        }
-        rmdir(observation->directory);
-    }
-    observation->directory[0] = '\0';
-    return false;
+    snprintf(name, sizeof name, "%s/nagleshim.XXXXXX", place);
+    if (!is_memory(place) || !mkdtemp(name))
+        return false;
+    atexit(remove_records); /* whatever fails */
+    directory = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0)
+        rmdir(name);
+    return directory >= 0;
 }
 
 #define OUTSIDE "seen from outside only: "
 
-void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_observation *observation,
-                      struct ns_diagnosis *diagnosis)
+char *const *ns_observe_begin(const struct ns_diagnose_options *options,
+                              struct ns_diagnosis *diagnosis)
 {
+    static char *environment[4];
     static struct ns_reach reach;
     char library[PATH_MAX], text[PATH_MAX];
     const char *list = getenv("LD_PRELOAD"), *what = options->experiment, *missing;
     if (options->outside)
-        return;
+        return NULL;
     ns_reach_inspect(options->program[0], &reach);
     if (ns_environment_off()) {
         NS_NOTE(diagnosis, OUTSIDE "NAGLESHIM_OFF is set");
@@ -75,16 +80,17 @@ void ns_observe_begin(const struct ns_diagnose_options *options, struct ns_obser
             "outside only");
     } else if ((missing = ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library))) {
         NS_NOTE(diagnosis, OUTSIDE "%s", missing);
-    } else if (!make_directory(observation)) {
+    } else if (!make_directory()) {
         NS_NOTE(diagnosis, OUTSIDE
                 "records need a directory in memory (tmpfs), and neither /dev/shm nor TMPDIR "
                 "is one that can be written");
     } else {
-        observation->environment[0] = ns_preload_variable(library, reach.file);
-        observation->environment[1] = ns_words("NAGLESHIM_RECORD=%s", observation->directory);
-        observation->environment[2] =
-            ns_words("NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "", what ? what : "");
+        environment[0] = ns_preload_variable(library, reach.file);
+        environment[1] = ns_words("NAGLESHIM_RECORD=%s", name);
+        environment[2] = ns_words("NAGLESHIM_EXPERIMENT%s%s", what ? "=" : "", what ? what : "");
+        return environment;
     }
+    return NULL;
 }
 
 /* Are these rows about the same connections? From inside, an inherited socket has no role, and its
@@ -150,11 +156,12 @@ static void examine_unrecorded(struct ns_diagnosis *diagnosis)
     }
 }
 
-void ns_observe_collect(const struct ns_observation *observation, struct ns_diagnosis *diagnosis)
+void ns_observe_collect(struct ns_diagnosis *diagnosis)
 {
-    if (!observation->directory[0])
+    if (directory < 0)
         return;
-    size_t n_broken = ns_recorded_read(observation->fd, diagnosis);
+    size_t n_broken = ns_recorded_read(directory, diagnosis);
+    remove_records();
     if (n_broken)
         NS_NOTE(diagnosis, "%zu records could not be read", n_broken);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
@@ -163,17 +170,4 @@ void ns_observe_collect(const struct ns_observation *observation, struct ns_diag
                 merge(&diagnosis->rows[i], &diagnosis->rows[j]);
     ns_diagnosis_drop_needless(diagnosis);
     examine_unrecorded(diagnosis);
-}
-
-void ns_observe_end(struct ns_observation *observation)
-{
-    if (!observation->directory[0])
-        return;
-    NS_AUTO_CLOSEDIR DIR *directory = fdopendir(observation->fd);
-    for (struct dirent *entry; directory && (entry = readdir(directory));)
-        if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
-            unlinkat(observation->fd, entry->d_name, 0);
-    /* If the name is another directory's now, it is only removed if it is empty. */
-    rmdir(observation->directory);
-    *observation = (struct ns_observation){0};
 }
