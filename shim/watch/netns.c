@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ASK, LIST, SOCKETS };
 /* Namespaces keep their descriptors; reading /proc needs so many others for a moment. */
 enum { LEFT_FOR_PROC = 16 };
 
@@ -32,16 +31,11 @@ void ns_netns_raise_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int open_sockets(int sockets[SOCKETS])
+static int open_sockets(struct ns_netns *netns)
 {
-    for (int i = 0; i < SOCKETS; i++)
-        if ((sockets[i] = ns_diag_open()) < 0) {
-            int error = sockets[i];
-            while (i > 0)
-                close(sockets[--i]);
-            return error;
-        }
-    return 0;
+    netns->fd = ns_diag_open();
+    netns->list_fd = ns_diag_open();
+    return netns->list_fd < 0 ? netns->list_fd : netns->fd < 0 ? netns->fd : 0;
 }
 
 /* Root may enter a namespace directly. An ordinary user must first enter his own user namespace, as
@@ -57,7 +51,7 @@ static int enter(int network, int user)
 
 struct entry {
     int network, user;
-    int *sockets;
+    struct ns_netns *netns;
     int error;
 };
 
@@ -67,15 +61,15 @@ static int open_inside(void *argument)
     struct entry *entry = argument;
     entry->error = enter(entry->network, entry->user);
     if (!entry->error)
-        entry->error = open_sockets(entry->sockets);
+        entry->error = open_sockets(entry->netns);
     return 0;
 }
 
 /* Get netlink sockets that a child makes in the namespace; they stay bound to it. */
-static int open_there(int network, int user, int sockets[SOCKETS])
+static int open_there(int network, int user, struct ns_netns *netns)
 {
     static _Alignas(16) char stack[64 << 10];
-    struct entry entry = {network, user, sockets, -EAGAIN}; /* if the child is killed, try again */
+    struct entry entry = {network, user, netns, -EAGAIN}; /* if the child is killed, try again */
     pid_t child = clone(open_inside, stack + sizeof stack,
                         CLONE_FILES | CLONE_VM | CLONE_VFORK | SIGCHLD, &entry);
     if (child < 0)
@@ -85,40 +79,48 @@ static int open_there(int network, int user, int sockets[SOCKETS])
     return entry.error;
 }
 
-static int open_netns(int directory, const struct stat *there, int sockets[SOCKETS])
+static int open_netns(int directory, struct ns_netns *netns)
 {
     struct stat own;
-    if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == there->st_dev &&
-        own.st_ino == there->st_ino)
-        return open_sockets(sockets);
+    if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == netns->device &&
+        own.st_ino == netns->inode)
+        return open_sockets(netns);
     NS_AUTO_CLOSE int network = openat(directory, "ns/net", O_RDONLY | O_CLOEXEC);
     if (network < 0)
         return -errno;
     NS_AUTO_CLOSE int user = openat(directory, "ns/user", O_RDONLY | O_CLOEXEC);
-    return open_there(network, user, sockets);
+    return open_there(network, user, netns);
+}
+
+static void end_netns(struct ns_netns *netns)
+{
+    const int fds[] = {netns->snmp, netns->fd, netns->list_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(netns);
 }
 
 static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
                      const struct stat *there)
 {
-    int sockets[SOCKETS], error = open_netns(directory, there, sockets);
+    struct ns_netns *netns = ns_allocate(1, sizeof *netns);
     struct rlimit limit;
+    *netns = (struct ns_netns){.device = there->st_dev,
+                               .inode = there->st_ino,
+                               .fd = -EPERM,
+                               .list_fd = -EPERM,
+                               .snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC)};
+    int error = open_netns(directory, netns);
     if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        (rlim_t)sockets[LIST] + LEFT_FOR_PROC >= limit.rlim_cur) {
-        close(sockets[ASK]);
-        close(sockets[LIST]);
+        (rlim_t)netns->list_fd + LEFT_FOR_PROC >= limit.rlim_cur)
         error = -EMFILE;
-    }
     /* A namespace that may not be entered is kept, so that it is not tried again. Other errors are
      * about the process, which may be ending, or will pass. */
-    if (error && error != -EPERM)
+    if (error && error != -EPERM) {
+        end_netns(netns);
         return error;
-    struct ns_netns *netns = ns_allocate(1, sizeof *netns);
-    netns->device = there->st_dev;
-    netns->inode = there->st_ino;
-    netns->fd = error ? error : sockets[ASK];
-    netns->list_fd = error ? error : sockets[LIST];
-    netns->snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC);
+    }
     NS_GROW(*namespaces, *n_namespaces);
     (*namespaces)[(*n_namespaces)++] = netns;
     return 0;
@@ -153,17 +155,6 @@ uint64_t ns_netns_opened(const struct ns_netns *netns)
     if (line)
         sscanf(line, "\nTcp: %*d %*d %*d %*d %" SCNu64 " %" SCNu64, &active, &passive);
     return active + passive;
-}
-
-static void end_netns(struct ns_netns *netns)
-{
-    if (netns->snmp >= 0)
-        close(netns->snmp);
-    if (netns->fd >= 0) {
-        close(netns->fd);
-        close(netns->list_fd);
-    }
-    free(netns);
 }
 
 void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round)
