@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -120,7 +121,7 @@ static void read_everything(int dir)
 static bool is_stuck(const struct ns_proc *proc)
 {
     int ends[2];
-    if (proc->is_kernel_thread || pipe2(ends, O_CLOEXEC) != 0)
+    if (proc->state.is_kernel_thread || pipe2(ends, O_CLOEXEC) != 0)
         return false;
     pid_t child = fork();
     if (child == 0)
@@ -140,7 +141,6 @@ static bool is_stuck(const struct ns_proc *proc)
 int ns_proc_open(pid_t pid, struct ns_proc *proc)
 {
     char path[64], line[256];
-    struct ns_state state;
     *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
     snprintf(path, sizeof path, "/proc/%d", pid);
     proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,10 +158,7 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
     ns_sanitize(proc->name);
-    if (ns_state_read(proc->dir, "stat", &state) == 0) {
-        proc->is_kernel_thread = state.is_kernel_thread;
-        proc->start = state.start;
-    }
+    ns_state_read(proc->dir, "stat", &proc->state);
     if (is_stuck(proc)) {
         ns_proc_close(proc);
         return -ETIMEDOUT;
@@ -372,14 +369,9 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 double ns_proc_started(const struct ns_proc *proc)
 {
     struct timespec wall, up;
-    if (proc->start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
+    if (proc->state.start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
         clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
-           (double)proc->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
-}
-
-double ns_proc_changed(const struct stat *st)
-{
-    return (double)st->st_ctim.tv_sec + (double)st->st_ctim.tv_nsec / 1e9;
+           (double)proc->state.start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }

@@ -12,8 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/types.h>
+
+/* What the file stat of a process says, which every user may read. */
+struct ns_state {
+    char letter; /* 'Z': a zombie */
+    bool is_exiting, is_kernel_thread;
+    char name[16];  /* the kernel's name for it, cut; a process can change it */
+    uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */
+};
 
 struct ns_proc {
     int dir; /* /proc/PID */
@@ -23,8 +30,7 @@ struct ns_proc {
     pid_t process; /* the thread group: differs from pid if that is a thread's number */
     uid_t user;    /* effective */
     int seccomp;   /* 0: none; 1: strict; 2: filter */
-    bool is_kernel_thread;
-    uint64_t start; /* clock ticks after boot; 0: unknown */
+    struct ns_state state; /* all zero: unknown */
     /* from ns_proc_look */
     char exe[PATH_MAX];    /* ends with " (deleted)" if the file was removed; "": unknown */
     char execfn[PATH_MAX]; /* AT_EXECFN, what execve was given; "": memory cannot be read */
@@ -34,14 +40,6 @@ struct ns_proc {
 /* Open a file, or a directory, below an open directory of /proc for reading; NULL and errno. */
 FILE *ns_proc_stream(int directory, const char *name);
 DIR *ns_proc_list(int directory, const char *name);
-
-/* What the file stat of a process says, which every user may read. */
-struct ns_state {
-    char letter; /* 'Z': a zombie */
-    bool is_exiting, is_kernel_thread;
-    char name[16];  /* the kernel's name for it, cut; a process can change it */
-    uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */
-};
 
 /* name: the path of the file relative to directory. 0 or -errno. */
 int ns_state_read(int directory, const char *name, struct ns_state *state);
@@ -117,8 +115,5 @@ bool ns_proc_has_other_number(const struct ns_proc *proc);
 
 /* When it was started at the latest, in seconds of the clock that file times have; 0: unknown. */
 double ns_proc_started(const struct ns_proc *proc);
-
-/* When a file was changed, in the same seconds. */
-double ns_proc_changed(const struct stat *st);
 
 #endif

@@ -259,7 +259,7 @@ static bool visit(void *context, pid_t pid)
     census[STUCK] += error == -ETIMEDOUT;
     if (error && error != -ESRCH && error != -ETIMEDOUT)
         census[DENIED]++;
-    else if (error || examination.proc.is_kernel_thread)
+    else if (error || examination.proc.state.is_kernel_thread)
         ;
     else if (examination.sockets > 0 || examination.loaded.path[0])
         list(census, &examination);

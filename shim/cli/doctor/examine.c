@@ -40,15 +40,22 @@ bool ns_examine_rule(const struct ns_examination *examination, unsigned i,
     return true;
 }
 
+/* Was the open file changed after this time, in seconds of the clock that file times have? */
+static bool is_newer(int fd, double seconds)
+{
+    struct stat st;
+    return seconds > 0 && fstat(fd, &st) == 0 &&
+           (double)st.st_ctim.tv_sec + (double)st.st_ctim.tv_nsec / 1e9 > seconds;
+}
+
 /* A policy that was edited takes effect at the next start, which is easily forgotten. */
 static void judge_age(struct ns_examination *examination)
 {
     const struct ns_status *status = &examination->loaded.status;
-    struct stat st;
     if (status->origin != NS_POLICY_NAMED && status->origin != NS_POLICY_IN_DIRECTORY)
         return;
     NS_AUTO_CLOSE int fd = ns_proc_find_file(&examination->proc, examination->policy);
-    if (fd >= 0 && fstat(fd, &st) == 0 && ns_proc_changed(&st) > (double)status->looked / 1e9)
+    if (is_newer(fd, (double)status->looked / 1e9))
         ADD(WARNING, "stale",
             "%s was changed after the process had read it: restart the process to use the new "
             "version",
@@ -148,14 +155,6 @@ static bool judge_program(struct ns_examination *examination)
     return reason != NULL;
 }
 
-/* Was the open file changed after the process was started? */
-static bool is_newer(int fd, const struct ns_proc *proc)
-{
-    double started = ns_proc_started(proc);
-    struct stat st;
-    return started > 0 && fstat(fd, &st) == 0 && ns_proc_changed(&st) > started;
-}
-
 /* source, which is LD_PRELOAD or ld.so.preload, names the library by entry. */
 static void judge_entry(struct ns_examination *examination, const char *entry, const char *source)
 {
@@ -175,7 +174,7 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
         ADD(REASON, "missing", "%s names %s%s: %s", source, entry, where, strerror(-fd));
     else if ((unfit = ns_elf_path_unfit(link, examination->elf.narrow)))
         ADD(REASON, "unfit", "%s %s", entry, unfit);
-    else if (is_newer(fd, proc))
+    else if (is_newer(fd, ns_proc_started(proc)))
         ADD(REASON, "earlier",
             "%s was put there, or changed, after the process was started: restart it", entry);
     else
@@ -198,7 +197,7 @@ static bool judge_preload_file(struct ns_examination *examination)
         ADD(REASON, "musl",
             NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
             ns_sanitize(entry));
-    else if (is_newer(fd, &examination->proc))
+    else if (is_newer(fd, ns_proc_started(&examination->proc)))
         ADD(REASON, "earlier",
             NS_PRELOAD_FILE " names %s, but was changed after the process was started: restart it",
             ns_sanitize(entry));
@@ -290,7 +289,7 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
     bool has_ring;
     *examination = (struct ns_examination){0};
     int error = ns_proc_open(pid, proc);
-    if (!error && proc->is_kernel_thread) {
+    if (!error && proc->state.is_kernel_thread) {
         ADD(REASON, "kernel", "it is a kernel thread, which runs no program");
         return 0;
     }

@@ -31,7 +31,7 @@ static void look_at(struct ns_top_process *process, uint64_t now)
         process->shim = NS_SHIM_STUCK;
         snprintf(process->name, sizeof process->name, "%s", proc.name);
     }
-    if (opened && (process->started == 0 || proc.start == process->started)) {
+    if (opened && (process->started == 0 || proc.state.start == process->started)) {
         process->shim = NS_SHIM_DENIED;
         if (ns_proc_look(&proc) == 0) {
             ns_loaded_find(&proc, &loaded);
