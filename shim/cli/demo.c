@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { REQUESTS = 40, HEAD = 120, BODY = 60, ANSWER = 200 };
@@ -46,8 +45,8 @@ static void serve(int listener)
     }
 }
 
-/* Starts the server. Its port, or -1. */
-static int start_server(pid_t *pid)
+/* Starts the server, which ends with this command. Its port, or -1. */
+static int start_server(void)
 {
     struct sockaddr_in address;
     socklen_t length = sizeof address;
@@ -56,13 +55,13 @@ static int start_server(pid_t *pid)
         listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &length) != 0)
         return -1;
-    *pid = fork();
-    if (*pid == 0) {
+    pid_t pid = fork();
+    if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         serve(listener);
     }
     close(listener);
-    return *pid > 0 ? ntohs(address.sin_port) : -1;
+    return pid > 0 ? ntohs(address.sin_port) : -1;
 }
 
 /* The client: it prints the median of its requests, in ms. */
@@ -125,14 +124,10 @@ static int show(unsigned short port)
 
 int ns_demo_main(void)
 {
-    pid_t server = 0;
     if (ns_option_text(NS_DEMO_CLIENT))
         return ask((unsigned short)ns_option_number(NS_DEMO_CLIENT, 0));
-    int at = start_server(&server);
+    int at = start_server();
     if (at < 0)
         return NS_FAIL("cannot start a server on 127.0.0.1: %s", strerror(errno));
-    int status = show((unsigned short)at);
-    kill(server, SIGTERM);
-    waitpid(server, NULL, 0);
-    return status;
+    return show((unsigned short)at);
 }

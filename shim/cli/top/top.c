@@ -18,12 +18,9 @@
 
 #define SECOND 1000000000U
 
-struct options {
-    bool once, json;
-    double interval;
-    pid_t pid;
-    const char *metrics; /* the file of --openmetrics, or NULL */
-};
+static bool once;
+static pid_t pid;           /* of --pid, or 0 */
+static const char *metrics; /* the file of --openmetrics, or NULL */
 
 static volatile sig_atomic_t asked_to_end;
 
@@ -50,17 +47,17 @@ static int sample(struct ns_top *top, uint64_t end, bool screen)
 }
 
 /* Returns an exit status. */
-static int print(const struct ns_top *top, const struct options *options, bool screen)
+static int print(const struct ns_top *top, bool screen)
 {
-    if (options->metrics)
-        return ns_metrics_write(top, options->metrics);
-    if (options->json) {
+    if (metrics)
+        return ns_metrics_write(top, metrics);
+    if (ns_output_object()) {
         ns_top_fill_json(top);
     } else if (screen) {
         ns_screen_draw(top);
     } else {
         ns_top_print(stdout, top, SIZE_MAX);
-        fputs(options->once ? "" : "\n", stdout);
+        fputs(once ? "" : "\n", stdout);
     }
     return NS_EXIT_YES;
 }
@@ -74,34 +71,35 @@ static void remove_metrics(void)
         unlink(unfinished);
 }
 
-static int show(struct ns_top *top, const struct options *options)
+static int show(struct ns_top *top)
 {
-    bool screen = !options->once && !options->metrics && ns_output_is_screen(stdout);
-    bool is_file = options->metrics && strcmp(options->metrics, "-") != 0;
+    const double interval = ns_option_number(NS_TOP_INTERVAL, metrics ? 15 : 2);
+    bool screen = !once && !metrics && ns_output_is_screen(stdout);
+    bool is_file = metrics && strcmp(metrics, "-") != 0;
     /* A file that cannot be written is reported before the first interval. */
-    int status = is_file ? ns_metrics_write(NULL, options->metrics) : NS_EXIT_YES, error = 0;
+    int status = is_file ? ns_metrics_write(NULL, metrics) : NS_EXIT_YES, error = 0;
     if (status != NS_EXIT_YES)
         return status;
-    unfinished = is_file ? options->metrics : NULL;
+    unfinished = is_file ? metrics : NULL;
     atexit(remove_metrics);
     if (screen)
         ns_screen_begin();
     do {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC);
-        error = sample(top, now + (uint64_t)(options->interval * SECOND), screen);
+        error = sample(top, now + (uint64_t)(interval * SECOND), screen);
         if (error)
             break;
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
-        status = print(top, options, screen);
+        status = print(top, screen);
         /* The reader of the lines or the process may have ended. */
-        if (fflush(stdout) != 0 || (options->pid && kill(options->pid, 0) != 0 && errno == ESRCH))
+        if (fflush(stdout) != 0 || (pid && kill(pid, 0) != 0 && errno == ESRCH))
             break;
-    } while (!options->once && !asked_to_end && status == NS_EXIT_YES);
+    } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
         ns_screen_end();
-    if (options->once && !error)
+    if (once && !error)
         unfinished = NULL;
-    return error ? ns_watch_say_error(options->pid, error) : status;
+    return error ? ns_watch_say_error(pid, error) : status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
@@ -116,26 +114,20 @@ static void catch_signals(void)
 
 int ns_top_main(void)
 {
-    const struct options options = {
-        .json = ns_option_text(NS_TOP_JSON),
-        .once = ns_option_text(NS_TOP_ONCE) || ns_option_text(NS_TOP_JSON),
-        .metrics = ns_option_text(NS_TOP_OPENMETRICS),
-        .interval = ns_option_number(NS_TOP_INTERVAL, ns_option_text(NS_TOP_OPENMETRICS) ? 15 : 2),
-        .pid = (pid_t)ns_option_number(NS_TOP_PID, 0),
-    };
-    static struct ns_top top;
-    if (options.json && options.metrics)
+    static struct ns_top top; /* the end of the command releases it */
+    once = ns_option_text(NS_TOP_ONCE) || ns_output_object();
+    metrics = ns_option_text(NS_TOP_OPENMETRICS);
+    pid = (pid_t)ns_option_number(NS_TOP_PID, 0);
+    if (ns_output_object() && metrics)
         return NS_FAIL("--json and --openmetrics cannot be used together");
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error = ns_watch_open(options.pid, ns_top_take_hold, &top, &top.watch);
+    int error = ns_watch_open(pid, ns_top_take_hold, &top, &top.watch);
     if (error)
-        return ns_watch_say_error(options.pid, error);
+        return ns_watch_say_error(pid, error);
     struct ns_state self;
     if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
         top.newest = self.start;
-    top.counts = options.metrics;
+    top.counts = metrics;
     catch_signals();
-    int status = show(&top, &options);
-    ns_watch_close(top.watch);
-    return status;
+    return show(&top);
 }
