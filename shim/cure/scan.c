@@ -111,7 +111,7 @@ static void forget_processes(struct ns_cure_process **list)
 }
 
 /* The unit's name is the last or an inner component of the path. */
-static bool take_if_of_unit(void *context, pid_t pid)
+static void take_if_of_unit(void *context, pid_t pid)
 {
     struct ns_cure *cure = context;
     char path[64], line[4096];
@@ -123,7 +123,6 @@ static bool take_if_of_unit(void *context, pid_t pid)
             found = ns_group_is_of_unit(name, cure->unit);
     if (found)
         ns_owners_add(&cure->owners, pid);
-    return true;
 }
 
 static int by_cookie(const void *left, const void *right)
@@ -223,7 +222,7 @@ static int find_owners(struct ns_cure *cure)
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->n_sockets; i++)
         cure->sockets[i].netns->round = cure->owners.stamp;
-    ns_netns_drop_unused(cure->owners.namespaces, &cure->owners.n_namespaces, cure->owners.stamp);
+    ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
     return more < 0 ? more : 0;
 }
 

@@ -28,19 +28,19 @@
 enum { ANSWER_MS = 1000 };
 enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
 
-int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context)
+int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context)
 {
     NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
     const struct dirent *entry;
-    bool any = false, goes_on = true;
+    bool any = false;
     if (!dir)
         return -errno;
-    while (goes_on && (entry = readdir(dir))) {
+    while ((entry = readdir(dir))) {
         pid_t pid = atoi(entry->d_name);
         if (pid <= 0)
             continue;
         any = true;
-        goes_on = visit(context, pid);
+        visit(context, pid);
     }
     return any ? 0 : -ENOENT;
 }

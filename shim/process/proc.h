@@ -26,10 +26,10 @@ struct ns_proc {
     int dir; /* /proc/PID */
     pid_t pid;
     /* from status and stat, which anybody may read */
-    char name[64]; /* the kernel's, cut to 15 bytes */
-    pid_t process; /* the thread group: differs from pid if that is a thread's number */
-    uid_t user;    /* effective */
-    int seccomp;   /* 0: none; 1: strict; 2: filter */
+    char name[64];         /* the kernel's, cut to 15 bytes */
+    pid_t process;         /* the thread group: differs from pid if that is a thread's number */
+    uid_t user;            /* effective */
+    int seccomp;           /* 0: none; 1: strict; 2: filter */
     struct ns_state state; /* all zero: unknown */
     /* from ns_proc_look */
     char exe[PATH_MAX];    /* ends with " (deleted)" if the file was removed; "": unknown */
@@ -52,9 +52,9 @@ static inline bool ns_proc_is_denied(int error)
     return error == -EPERM || error == -EACCES;
 }
 
-/* Calls visit for the number of each process that /proc shows, until it returns false. 0 or -errno;
- * -ENOENT: /proc shows no process. */
-int ns_proc_each(bool (*visit)(void *context, pid_t pid), void *context);
+/* Calls visit for the number of each process that /proc shows. 0 or -errno; -ENOENT: /proc shows
+ * no process. */
+int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context);
 
 /* Open the directory and read status. -ETIMEDOUT: the process is stuck in the kernel, so that other
  * reads would not return; proc has what status says, and is not open. */

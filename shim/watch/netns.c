@@ -101,8 +101,7 @@ static void end_netns(struct ns_netns *netns)
     free(netns);
 }
 
-static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                     const struct stat *there)
+static int add_netns(struct ns_owners *owners, int directory, const struct stat *there)
 {
     struct ns_netns *netns = ns_allocate(1, sizeof *netns);
     struct rlimit limit;
@@ -121,26 +120,25 @@ static int add_netns(struct ns_netns ***namespaces, size_t *n_namespaces, int di
         end_netns(netns);
         return error;
     }
-    NS_GROW(*namespaces, *n_namespaces);
-    (*namespaces)[(*n_namespaces)++] = netns;
+    NS_GROW(owners->namespaces, owners->n_namespaces);
+    owners->namespaces[owners->n_namespaces++] = netns;
     return 0;
 }
 
-int ns_netns_note(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                  uint32_t round)
+int ns_netns_note(struct ns_owners *owners, int directory)
 {
     struct stat there;
     size_t i = 0;
     if (fstatat(directory, "ns/net", &there, 0) != 0)
         return -errno;
-    while (i < *n_namespaces &&
-           ((*namespaces)[i]->inode != there.st_ino || (*namespaces)[i]->device != there.st_dev))
+    while (i < owners->n_namespaces && (owners->namespaces[i]->inode != there.st_ino ||
+                                        owners->namespaces[i]->device != there.st_dev))
         i++;
-    int error = i < *n_namespaces ? 0 : add_netns(namespaces, n_namespaces, directory, &there);
+    int error = i < owners->n_namespaces ? 0 : add_netns(owners, directory, &there);
     if (error)
         return error;
-    (*namespaces)[i]->round = round;
-    return (*namespaces)[i]->fd < 0 ? (*namespaces)[i]->fd : 0;
+    owners->namespaces[i]->round = owners->stamp;
+    return owners->namespaces[i]->fd < 0 ? owners->namespaces[i]->fd : 0;
 }
 
 uint64_t ns_netns_opened(const struct ns_netns *netns)
@@ -157,20 +155,20 @@ uint64_t ns_netns_opened(const struct ns_netns *netns)
     return active + passive;
 }
 
-void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round)
+void ns_netns_drop_unused(struct ns_owners *owners, uint32_t round)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < *n_namespaces; i++)
-        if ((int32_t)(round - namespaces[i]->round) > 1)
-            end_netns(namespaces[i]);
+    for (size_t i = 0; i < owners->n_namespaces; i++)
+        if ((int32_t)(round - owners->namespaces[i]->round) > 1)
+            end_netns(owners->namespaces[i]);
         else
-            namespaces[kept++] = namespaces[i];
-    *n_namespaces = kept;
+            owners->namespaces[kept++] = owners->namespaces[i];
+    owners->n_namespaces = kept;
 }
 
-void ns_netns_release(struct ns_netns **namespaces, size_t n_namespaces)
+void ns_netns_release(struct ns_owners *owners)
 {
-    for (size_t i = 0; i < n_namespaces; i++)
-        end_netns(namespaces[i]);
-    free(namespaces);
+    for (size_t i = 0; i < owners->n_namespaces; i++)
+        end_netns(owners->namespaces[i]);
+    free(owners->namespaces);
 }

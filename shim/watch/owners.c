@@ -134,9 +134,7 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
 static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 {
     NS_AUTO_CLOSE int directory = opened;
-    int error = directory < 0 ? directory
-                              : ns_netns_note(&owners->namespaces, &owners->n_namespaces, directory,
-                                              owners->stamp);
+    int error = directory < 0 ? directory : ns_netns_note(owners, directory);
     owners->round.pid = pid;
     owners->round.list = error ? NULL : ns_proc_list(directory, "fd");
     if (owners->round.list)
@@ -263,5 +261,5 @@ void ns_owners_release(struct ns_owners *owners)
         end_round(owners);
     free(owners->processes);
     free(owners->places);
-    ns_netns_release(owners->namespaces, owners->n_namespaces);
+    ns_netns_release(owners);
 }

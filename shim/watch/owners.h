@@ -13,6 +13,8 @@
 /* --- netns.c: the network namespaces of watched processes: sockets to ask the kernel about the TCP
  * sockets in each, and the ports with listeners. */
 
+struct ns_owners;
+
 struct ns_netns {
     dev_t device;                /* of the namespace */
     ino_t inode;                 /* unique while fd is open */
@@ -24,14 +26,13 @@ struct ns_netns {
 
 /* Note the namespace of a process, by a descriptor of its directory in /proc. -EPERM: this
  * user may not enter it; -EACCES: this user may not examine the process. */
-int ns_netns_note(struct ns_netns ***namespaces, size_t *n_namespaces, int directory,
-                  uint32_t round);
+int ns_netns_note(struct ns_owners *owners, int directory);
 
 /* Close the namespaces in which this round and the one before found nothing. An open one keeps the
  * namespace of an ended container alive. */
-void ns_netns_drop_unused(struct ns_netns **namespaces, size_t *n_namespaces, uint32_t round);
+void ns_netns_drop_unused(struct ns_owners *owners, uint32_t round);
 
-void ns_netns_release(struct ns_netns **namespaces, size_t n_namespaces);
+void ns_netns_release(struct ns_owners *owners);
 
 /* How many TCP connections were opened in it so far, by either end; 0 if that is not known. */
 uint64_t ns_netns_opened(const struct ns_netns *netns);

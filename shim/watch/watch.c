@@ -167,8 +167,7 @@ static void end_list(struct ns_watch *watch)
     }
     for (size_t i = 0; i < watch->table.n_live; i++) /* a namespace may have no process */
         watch->table.live[i]->netns->round = owners->stamp;
-    ns_netns_drop_unused(owners->namespaces, &owners->n_namespaces,
-                         owners->all ? owners->stamp : owners->complete);
+    ns_netns_drop_unused(owners, owners->all ? owners->stamp : owners->complete);
     watch->lists_wanted -= watch->lists_wanted > 0;
     tally->connections = watch->connections;
     tally->idle = watch->idle;

@@ -157,7 +157,7 @@ static int show_process(pid_t pid)
     } else {
         ns_say("cannot read process %d: %s", pid, strerror(-error));
     }
-    ns_examine_end(&examination);
+    ns_proc_close(&examination.proc);
     return status;
 }
 
@@ -247,12 +247,12 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
         print_row(examination, name);
 }
 
-static bool visit(void *context, pid_t pid)
+static void visit(void *context, pid_t pid)
 {
     static struct ns_examination examination;
     unsigned *census = context;
     if (pid == getpid())
-        return true;
+        return;
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
         ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
@@ -265,9 +265,8 @@ static bool visit(void *context, pid_t pid)
         list(census, &examination);
     else
         census[OTHERS]++;
-    ns_examine_end(&examination);
+    ns_proc_close(&examination.proc);
     ns_words_forget();
-    return true;
 }
 
 static int conclude(const unsigned census[KINDS])

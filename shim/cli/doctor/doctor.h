@@ -75,10 +75,9 @@ struct ns_examined_rule {
 
 /* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
  * process that lacks the library is examined again when it is a second old; without, this does not
- * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_examine_end in any
- * case. */
+ * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_proc_close
+ * for its proc in any case. */
 int ns_examine(struct ns_examination *examination, pid_t pid, bool wait);
-void ns_examine_end(struct ns_examination *examination);
 
 /* Reads rule number i of the policy that the library has there, if it is enabled. False: there is
  * no such rule, or it cannot be read. */

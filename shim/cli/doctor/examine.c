@@ -310,8 +310,3 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
         return -ESRCH;
     return error;
 }
-
-void ns_examine_end(struct ns_examination *examination)
-{
-    ns_proc_close(&examination->proc);
-}

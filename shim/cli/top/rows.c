@@ -25,13 +25,12 @@ static void look_at(struct ns_top_process *process, uint64_t now)
     static struct ns_loaded loaded;
     struct ns_proc proc;
     int error = ns_proc_open(process->pid, &proc);
-    bool opened = error == 0;
     process->looked = now;
     if (error == -ETIMEDOUT) {
         process->shim = NS_SHIM_STUCK;
         snprintf(process->name, sizeof process->name, "%s", proc.name);
     }
-    if (opened && (process->started == 0 || proc.state.start == process->started)) {
+    if (!error && (process->started == 0 || proc.state.start == process->started)) {
         process->shim = NS_SHIM_DENIED;
         if (ns_proc_look(&proc) == 0) {
             ns_loaded_find(&proc, &loaded);
@@ -41,8 +40,7 @@ static void look_at(struct ns_top_process *process, uint64_t now)
         if (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS)
             ns_metrics_take_library(process, &loaded.stats);
     }
-    if (opened)
-        ns_proc_close(&proc);
+    ns_proc_close(&proc);
     if (process->name[0] == '\0')
         snprintf(process->name, sizeof process->name, "?");
 }
