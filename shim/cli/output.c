@@ -134,16 +134,11 @@ cJSON *ns_output_entry(const char *list)
     return ns_output_item(ns_output_expect(list));
 }
 
-void ns_output_add_text(cJSON *list, const char *text)
-{
-    NS_AUTO_FREE char *copy = clean(text);
-    cJSON_AddItemToArray(list, cJSON_CreateString(copy));
-}
-
 void ns_output_list(const char *list, const char *text)
 {
-    if (object)
-        ns_output_add_text(ns_output_expect(list), text);
+    NS_AUTO_FREE char *copy = object ? clean(text) : NULL;
+    if (copy)
+        cJSON_AddItemToArray(ns_output_expect(list), cJSON_CreateString(copy));
 }
 
 void ns_output_fact(const char *name, const char *format, ...)

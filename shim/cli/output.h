@@ -63,9 +63,6 @@ cJSON *ns_output_expect(const char *list);
  * is null. */
 void ns_output_text(cJSON *object, const char *name, const char *text);
 
-/* The same as an item of a list. */
-void ns_output_add_text(cJSON *list, const char *text);
-
 /* A number as a member; 0 is null. */
 void ns_output_number(cJSON *object, const char *name, double number);
 

@@ -75,7 +75,7 @@ static bool write_json(struct ns_diagnose_options *options, const struct ns_repo
     struct ns_outfile *page = &options->page;
     if (!ns_output_object())
         return true;
-    ns_report_fill_json(ns_output_object(), report);
+    ns_report_fill_json(report);
     NS_AUTO_FREE char *json = ns_output_take(status);
     NS_AUTO_FREE char *html = page->name ? ns_report_page(json) : NULL;
     bool ok = ns_outfile_write(page, html);

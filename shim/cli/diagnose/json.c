@@ -199,8 +199,9 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
     }
 }
 
-void ns_report_fill_json(cJSON *object, const struct ns_report *report)
+void ns_report_fill_json(const struct ns_report *report)
 {
+    cJSON *object = ns_output_object();
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     struct utsname name;
     uname(&name);
@@ -228,9 +229,9 @@ void ns_report_fill_json(cJSON *object, const struct ns_report *report)
                                          : cJSON_CreateNull());
     ns_output_text(object, "next", report->next);
     ns_output_text(object, "now", report->now);
-    cJSON *notes = cJSON_AddArrayToObject(object, "notes");
+    ns_output_expect("notes");
     for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        ns_output_add_text(notes, diagnosis->notes[i]);
+        ns_output_list("notes", diagnosis->notes[i]);
 }
 
 /* The Makefile knows that this file depends on the page. */
