@@ -12,14 +12,11 @@
 /* One line for each way to use the verb; before is printed before the first one. */
 static void print_usage(FILE *stream, const struct ns_verb *verb, const char *before)
 {
-    for (const char *way = verb->usage;; way++) {
-        size_t length = strcspn(way, "\n");
-        fprintf(stream, "%snagleshim %s%s%.*s\n", before, verb->word, length ? " " : "",
-                (int)length, way);
+    for (const char *way = verb->usage, *end; way; way = *end ? end + 1 : NULL) {
+        end = strchrnul(way, '\n');
+        fprintf(stream, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
+                (int)(end - way), way);
         before = "       ";
-        way += length;
-        if (*way == '\0')
-            return;
     }
 }
 

@@ -198,18 +198,13 @@ static bool search(const char *name, struct unit *unit)
 
 static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
 {
-    const char *list = ns_preload_join(unit->preload, host->library);
-    char *text = NULL, mounts[PATH_MAX + 80] = "";
+    const char *mounts = "";
     if (unit->hides_files) /* "-": a missing file is skipped */
-        snprintf(mounts, sizeof mounts, "BindReadOnlyPaths=-%s -%s\n", host->library,
-                 NS_POLICY_DIR_DEFAULT);
-    if (asprintf(&text,
-                 MARK " 'nagleshim host disable --unit %s' removes it.\n"
-                      "[Service]\n"
-                      "Environment=\"" VARIABLE "%s\"\n%s",
-                 name, list, mounts) < 0)
-        return NULL;
-    return text;
+        mounts = ns_words("BindReadOnlyPaths=-%s -" NS_POLICY_DIR_DEFAULT "\n", host->library);
+    return ns_words(MARK " 'nagleshim host disable --unit %s' removes it.\n"
+                         "[Service]\n"
+                         "Environment=\"" VARIABLE "%s\"\n%s",
+                    name, ns_preload_join(unit->preload, host->library), mounts);
 }
 
 /* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
@@ -234,7 +229,7 @@ static bool prepare(const struct ns_host *host, struct ns_change *change)
         return NS_REFUSE("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there",
                          name);
     change->text = write_text(host, name, &unit);
-    return change->text != NULL;
+    return true;
 }
 
 /* Is it our library that the unit's LD_PRELOAD names, as systemd sees it now? */

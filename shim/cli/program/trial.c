@@ -16,13 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS_MOST = 10, OUTPUT_MOST = 64 * 1024, CANNOT_EXECUTE = 126 };
+enum { SECONDS_MOST = 10, CANNOT_EXECUTE = 126 };
+
+static char output[64 * 1024], reason[1024];
 
 /* In the child. Returns only if the program cannot be executed. */
-static void become(char *const *words, const char *library, bool is_clean, int output)
+static void become(char *const *words, const char *library, bool is_clean, int fd)
 {
-    if (dup2(output, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
-        dup2(output, STDERR_FILENO) < 0)
+    if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         return;
     if (is_clean)
         clearenv();
@@ -35,7 +36,7 @@ static void become(char *const *words, const char *library, bool is_clean, int o
 
 /* Runs a program with library in LD_PRELOAD, unless that is NULL; is_clean: and nothing else in the
  * environment. The beginning of what it writes goes to output. Returns its wait status, or -1. */
-static int run(char *const *words, const char *library, bool is_clean, char output[OUTPUT_MOST])
+static int run(char *const *words, const char *library, bool is_clean)
 {
     NS_AUTO_CLOSE int fd = memfd_create("nagleshim trial", MFD_CLOEXEC);
     int status = -1;
@@ -46,7 +47,7 @@ static int run(char *const *words, const char *library, bool is_clean, char outp
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    ssize_t n = fd < 0 ? 0 : pread(fd, output, OUTPUT_MOST - 1, 0);
+    ssize_t n = fd < 0 ? 0 : pread(fd, output, sizeof output - 1, 0);
     output[n > 0 ? n : 0] = '\0';
     return status;
 }
@@ -57,8 +58,6 @@ static bool is_trusted(const char *loader)
     return stat(loader, &st) == 0 && S_ISREG(st.st_mode) &&
            (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
-
-static char output[OUTPUT_MOST], reason[1024];
 
 /* The next line "\tNAME => PATH (0x00007f...)" of the loader's list; a path alone is a name, too.
  * *place is NULL at first. */
@@ -110,11 +109,11 @@ bool ns_trial_find(const char *loader, const char *library, const char *name, ch
     if (!is_trusted(loader))
         return false;
     /* The library itself would be the file of its name, so that its libc is listed. */
-    run(words, NULL, true, output);
+    run(words, NULL, true);
     if (!is_listed("libc.so.6", libc))
         return false;
     words[2] = libc;
-    run(words, name, true, output);
+    run(words, name, true);
     return is_listed(name, path);
 }
 
@@ -131,7 +130,7 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
                                : "the program is a loader itself");
         return NS_TRIAL_UNTRIED;
     }
-    int status = run(words, is_preloaded ? NULL : library, false, output);
+    int status = run(words, is_preloaded ? NULL : library, false);
     if (is_listed(library, path))
         return NS_TRIAL_LOADED;
     /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short)..." */
@@ -153,7 +152,7 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
 const char *ns_trial_start(const char *program, const char *library)
 {
     char *const words[] = {(char *)program, NULL};
-    int status = run(words, library, true, output);
+    int status = run(words, library, true);
     output[strcspn(output, "\n")] = '\0';
     if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
         return "cannot be executed";
