@@ -288,18 +288,22 @@ static int find_groups(struct ns_cure *cure)
  * Returns false, after a message, if there is no such group. */
 static bool begin_groups(struct ns_cure *cure)
 {
+    struct ns_groups kept = {0};
     int error = find_groups(cure);
     if (error && ns_option_text(NS_CURE_CGROUP))
         return NS_REFUSE("there is no control group '%s'%s%s", ns_option_text(NS_CURE_CGROUP),
                          error == -ENODEV ? ": " : "",
                          error == -ENODEV ? reason_of(error, cure->policy) : "");
-    cure->by_kernel = access(NS_GROUP_PINS, R_OK) == 0;
+    ns_groups_find_kept(&kept);
+    cure->by_kernel = kept.n > 0;
     cure->cures_new = !error && cure->groups.n > 0;
     if (cure->cures_new && cure->undo) {
-        if (!cure->dry_run && ns_groups_lock() == 0)
+        if (!cure->dry_run && ns_groups_lock(false) == 0)
             ns_groups_remove(&cure->groups, false);
     } else if (cure->cures_new) {
-        error = cure->follow ? 0 : ns_groups_lock();
+        error = ns_code_unfit(cure->policy) ? -ENOTSUP
+                : cure->follow              ? 0
+                                            : ns_groups_lock(cure->dry_run);
         if (!error)
             error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow && !cure->dry_run,
                                    cure->dry_run);

@@ -281,8 +281,7 @@ static int make_link(const struct ns_group *group, int n, int program)
 /* Gives a link a name, with which it outlives this process. */
 static int keep_link(const struct ns_group *group, int n, int link)
 {
-    if ((mkdir(NS_GROUP_PINS, 0700) != 0 && errno != EEXIST) ||
-        (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST))
+    if (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST)
         return -errno;
     const char *path = name_of(group->id, programs[n].name);
     return bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = address(path), .bpf_fd = (uint32_t)link});
@@ -306,13 +305,24 @@ static int run(const struct ns_group *group, int n, int program, bool keep)
     return error;
 }
 
-int ns_groups_lock(void)
+int ns_groups_lock(bool is_dry)
 {
     struct statfs fs;
+    struct stat mine, now;
     if (statfs(NS_GROUP_BPF, &fs) != 0 || (unsigned long)fs.f_type != BPF_FS_MAGIC)
         return -ENXIO;
-    const int fd = open(NS_GROUP_BPF, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 || flock(fd, LOCK_EX) != 0 ? -errno : 0;
+    while (!is_dry) {
+        if (mkdir(NS_GROUP_PINS, 0700) != 0 && errno != EEXIST)
+            return -errno;
+        /* Not the file system's own directory: every user may open that. */
+        int fd = open(NS_GROUP_PINS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX) != 0 || fstat(fd, &mine) != 0)
+            return -errno;
+        if (stat(NS_GROUP_PINS, &now) == 0 && now.st_ino == mine.st_ino)
+            break;
+        close(fd); /* an undo has removed it */
+    }
+    return 0;
 }
 
 /* Removes the link of a program, and, after the last one, what is left. */

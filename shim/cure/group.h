@@ -51,9 +51,10 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 /* Adds the processes of the groups and of those below. */
 void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
-/* Locks the names, until the process ends, against other cures and undos. Waits for those. 0;
- * -ENXIO: there is no BPF file system; or another -errno. */
-int ns_groups_lock(void);
+/* Makes the directory of the names and locks it, until the process ends, against other cures and
+ * undos. Waits for those. is_dry: does neither. 0; -ENXIO: there is no BPF file system; or another
+ * -errno. */
+int ns_groups_lock(bool is_dry);
 
 /* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
  * for which the names are locked; otherwise until this process ends. Replaces what an earlier call
