@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "policy/text.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +85,8 @@ static void keep_standard(void)
 
 int main(int argc, char **argv)
 {
+    ns_text_hooks = &(cJSON_Hooks){.malloc_fn = ns_allocate_bytes, .free_fn = free};
+    cJSON_InitHooks(ns_text_hooks);
     keep_standard();
     ns_child_await();
     /* By lines, so that stdout and stderr keep their order if both go to one file. */

@@ -172,7 +172,7 @@ void ns_output_line(const char *format, ...)
 
 void ns_output_start(bool printed)
 {
-    object = ns_allocated(cJSON_CreateObject());
+    object = cJSON_CreateObject();
     is_printed = printed;
     cJSON_AddStringToObject(object, "command", ns_cli_verb);
     cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
@@ -187,7 +187,7 @@ char *ns_output_take(int status)
         return NULL;
     cJSON_ReplaceItemInObjectCaseSensitive(
         object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
-    char *text = ns_allocated(cJSON_Print(object));
+    char *text = cJSON_Print(object);
     cJSON_Delete(object);
     object = NULL;
     return text;

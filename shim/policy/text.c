@@ -122,6 +122,8 @@ static int unexpected(const char *text, size_t len, const char *at, const char *
     return -EINVAL;
 }
 
+cJSON_Hooks *ns_text_hooks;
+
 /* cJSON's memory while it parses: its hooks have no context. */
 static struct ns_arena *parsing;
 
@@ -149,7 +151,7 @@ int ns_text_parse(struct ns_arena *memory, const char *text, size_t len, const c
     *root = cJSON_ParseWithLengthOpts(text, len + 1, &at, false);
     bool no_memory = !*root && errno == ENOMEM;
     errno = kept;
-    cJSON_InitHooks(NULL); /* the command makes trees of its own */
+    cJSON_InitHooks(ns_text_hooks);
     if (no_memory)
         return -ENOMEM;
     if (!*root) {

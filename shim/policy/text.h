@@ -7,6 +7,9 @@
 
 #include <cJSON.h>
 
+/* The memory of the trees that the command makes itself, after a text was parsed; NULL: malloc. */
+extern cJSON_Hooks *ns_text_hooks;
+
 /* Parse len bytes, which a NUL must follow, as one JSON object. *root becomes the tree, which lies
  * in memory. Returns 0, -EINVAL (error is the first place where cJSON does not accept the text) or
  * -ENOMEM (error is unchanged). errno is unchanged. One thread at a time. */

@@ -52,6 +52,12 @@ static inline void *ns_allocate(size_t n, size_t size)
     return ns_allocated(calloc(n, size));
 }
 
+/* The same for cJSON. */
+static inline void *ns_allocate_bytes(size_t size)
+{
+    return ns_allocate(1, size);
+}
+
 /* Makes room for one more than n elements. The room doubles when n is a power of two. */
 #define NS_GROW(list, n)                                                                           \
     do {                                                                                           \

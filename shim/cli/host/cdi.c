@@ -72,7 +72,7 @@ static bool print(const char *library, const char *preload_file)
             preload_file);
     else
         cJSON_DeleteItemFromArray(devices, 2);
-    NS_AUTO_FREE char *text = ns_allocated(cJSON_Print(all));
+    NS_AUTO_FREE char *text = cJSON_Print(all);
     return puts(text) >= 0;
 }
 
