@@ -27,7 +27,8 @@ bool ns_examine_rule(const struct ns_examination *examination, unsigned i,
 {
     const struct ns_status *status = &examination->loaded.status;
     struct ns_status_rule there;
-    if (status->state != NS_STATUS_ACTIVE || i >= status->n_rules || i >= RULES_MOST ||
+    if (!examination->loaded.has_status || status->state != NS_STATUS_ACTIVE ||
+        i >= status->n_rules || i >= RULES_MOST ||
         ns_proc_memory(&examination->proc, status->rules + i * sizeof there, &there,
                        sizeof there) != 0)
         return false;
