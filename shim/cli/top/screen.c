@@ -31,8 +31,9 @@ static const char help[] =
 
 void ns_screen_begin(void)
 {
-    /* One write for each table, so that it does not flicker. */
+    /* One write for each table, so that it does not flicker; messages when the screen is left. */
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
     fputs(BEGIN, stdout);
     is_taken = true;
     atexit(ns_screen_end); /* without memory */
