@@ -127,8 +127,9 @@ static bool sees_less(const struct ns_row *inside, const struct ns_row *row)
     return verdict->stalls + verdict->maybe > 2 * (seen->stalls + seen->maybe + seen->late) + 1;
 }
 
-/* Of two rows about the same connections, the more exact one stays. Only from outside is it seen
- * when this end's ACKs leave. */
+/* A row from outside is needless if one from inside sees as much. In a container several processes
+ * may have one name; each row from inside stays, unless a row from outside is left that saw more.
+ * Only from outside is it seen when this end's ACKs leave. */
 static void merge(struct ns_row *inside, struct ns_row *outside)
 {
     struct ns_verdict *verdict = &inside->verdict;
@@ -137,7 +138,7 @@ static void merge(struct ns_row *inside, struct ns_row *outside)
     verdict->gaps += outside->verdict.gaps;
     verdict->gaps_ns += outside->verdict.gaps_ns;
     ns_verdict_grade(verdict);
-    *(sees_less(inside, outside) ? &inside->is_needless : &outside->is_needless) = true;
+    outside->is_needless |= !sees_less(inside, outside);
 }
 
 /* A process that a preload reaches, but whose connections are in no record. */
@@ -168,6 +169,10 @@ void ns_observe_collect(struct ns_diagnosis *diagnosis)
         for (size_t j = 0; j < diagnosis->n_rows; j++)
             if (describes(&diagnosis->rows[i], &diagnosis->rows[j]))
                 merge(&diagnosis->rows[i], &diagnosis->rows[j]);
+    ns_diagnosis_drop_needless(diagnosis);
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        for (size_t j = 0; j < diagnosis->n_rows; j++)
+            diagnosis->rows[i].is_needless |= describes(&diagnosis->rows[i], &diagnosis->rows[j]);
     ns_diagnosis_drop_needless(diagnosis);
     examine_unrecorded(diagnosis);
 }
