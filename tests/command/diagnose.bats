@@ -262,6 +262,13 @@ END
     ns_stop client
 }
 
+@test "two processes of one name in a PID namespace have a row each" {
+    victim
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- unshare --pid --fork --mount-proc \
+        sh -c '"$0" 127.0.0.1 "$1" 60 & "$0" 127.0.0.1 "$1" 12; wait' "$EXAMPLES/tcp_nodelay_client" "$port"
+    says "$T/o.json" '[row["grade"] for row in rows].count("proven") == 2'
+}
+
 @test "if the peer cannot be examined, a wait as long as a delayed ACK is no proof that nothing stalls" {
     local holder
     [[ $NS_ISOLATED == 1 ]] || cannot_here "no network namespace of one's own"
