@@ -29,9 +29,7 @@ after_stalls() {
 
 # The lowest limit of this kernel, or the program's output without one.
 limit() {
-    "$NS" cure --all --dry-run --json | "$python" -c 'import json, sys
-limit = json.load(sys.stdin)["least_delayed_ack_us"]
-print(limit if limit > 0 else "none")'
+    "$NS" cure --all --dry-run --json | jq -r '.least_delayed_ack_us | if . > 0 then . else "none" end'
 }
 
 @test "a static client that stalls is cured while it runs, and a dry run changes nothing" {
