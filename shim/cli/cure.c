@@ -85,13 +85,6 @@ static bool read_policy(struct ns_cure *cure)
     return found.policy || NS_REFUSE("%s", ns_policy_error_text(&found, text, sizeof text));
 }
 
-static int say_error(const struct ns_cure *cure, int error)
-{
-    if (error == -ESRCH && cure->unit)
-        return NS_FAIL("there is no process of the unit '%s'", cure->unit);
-    return ns_watch_say_error(cure->pid, error);
-}
-
 /* "3 connections", "1 listener", or both. */
 static const char *count(const struct ns_cure_row *row)
 {
@@ -328,7 +321,9 @@ static int cure_sockets(struct ns_cure *cure)
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? say_error(cure, error) : report(cure);
+    if (error == -ESRCH && cure->unit)
+        return NS_FAIL("there is no process of the unit '%s'", cure->unit);
+    return error ? ns_watch_say_error(cure->pid, error) : report(cure);
 }
 
 int ns_cure_main(void)

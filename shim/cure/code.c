@@ -2,6 +2,7 @@
 /* See code.h. Owns no state and does no I/O. */
 #include "cure/code.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stddef.h>
@@ -93,12 +94,6 @@ static void call(struct ns_code *code, int function, int socket, int option)
 
 /* --- The rules ------------------------------------------------------------------------------- */
 
-static uint32_t word_of(const struct in6_addr *addr, unsigned word)
-{
-    const uint8_t *bytes = &addr->s6_addr[4 * word];
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 /* Matches the address at this place of the stack, and jumps if the list has no such address. */
 static void match_list(struct ns_code *code, const struct ns_endpoint *list, size_t n, int place,
                        size_t *none)
@@ -112,7 +107,7 @@ static void match_list(struct ns_code *code, const struct ns_endpoint *list, siz
             load(code, 1, 10, place + (int)(4 * word));
             if (mask != UINT32_MAX)
                 emit(code, BPF_ALU | BPF_AND | BPF_K, 1, 0, 0, (int32_t)mask);
-            jump(code, &other, BPF_JNE, 1, word_of(&pattern->addr, word) & mask);
+            jump(code, &other, BPF_JNE, 1, ntohl(pattern->addr.s6_addr32[word]) & mask);
         }
         load(code, 1, 10, place + PORT);
         jump(code, &other, BPF_JLT, 1, pattern->port_low);

@@ -15,17 +15,6 @@ static uint64_t in_flight(const struct ns_look *look)
     return known > 0 && known < most ? known : most;
 }
 
-static bool window_is_open(const struct ns_look *look)
-{
-    return in_flight(look) + look->unsent <= look->window;
-}
-
-static bool is_calm(const struct ns_look *look, const struct ns_look *before)
-{
-    return look->congestion == 0 && look->probes == 0 && look->backoff == 0 &&
-           (!before || look->retransmitted == before->retransmitted);
-}
-
 bool ns_hold_is_paced(const struct ns_look *look, uint64_t held_ns)
 {
     if (look->pacing == 0) /* not reported; without a limit it is UINT64_MAX */
@@ -38,9 +27,10 @@ enum ns_delay ns_hold_why(const struct ns_look *look, const struct ns_look *befo
 {
     bool knows_window = look->flags & NS_LOOK_KNOWS_WINDOW;
     /* The window first: a probe of a full window looks like a loss. */
-    if (look->unsent > 0 && knows_window && !window_is_open(look))
+    if (look->unsent > 0 && knows_window && in_flight(look) + look->unsent > look->window)
         return NS_DELAY_WINDOW;
-    if (!is_calm(look, before))
+    if (look->congestion || look->probes || look->backoff ||
+        (before && look->retransmitted != before->retransmitted))
         return NS_DELAY_LOSS;
     if (look->unsent == 0)
         return NS_DELAY_PEER;
