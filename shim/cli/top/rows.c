@@ -70,8 +70,7 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         row->process = (struct ns_top_process){.pid = watched->pid, .started = watched->started};
         /* What an older one has done before does not count, and no row does so twice. */
         row->process.has_done = watched->started > top->newest;
-        if (row->process.has_done)
-            top->newest = watched->started;
+        top->newer = watched->started > top->newer ? watched->started : top->newer;
         /* It may have ended already. */
         snprintf(row->process.name, sizeof row->process.name, "%s", watched->name);
         ns_sanitize(row->process.name);
@@ -84,8 +83,7 @@ static struct ns_top_row *row_of(struct ns_top *top, struct ns_watched *watched)
 {
     struct ns_top_row *row = watched->owner;
     if (!row || row->role != watched->role)
-        row = find_row(top, watched);
-    watched->owner = row;
+        watched->owner = row = find_row(top, watched);
     return row;
 }
 
@@ -198,6 +196,7 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
         row->held_by = row->holder;
         row->holder = NULL;
     }
+    top->newest = top->newer;
     look_again(top, now);
     drop_empty(top);
     if (top->n_rows > 0)

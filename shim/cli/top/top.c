@@ -126,7 +126,7 @@ int ns_top_main(void)
         return ns_watch_say_error(pid, error);
     struct ns_state self;
     if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
-        top.newest = self.start;
+        top.newest = top.newer = self.start;
     top.counts = metrics;
     catch_signals();
     return show(&top);

@@ -46,7 +46,8 @@ struct ns_top {
     double seconds;                      /* length of the last one */
     struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
     bool counts;                         /* for --openmetrics */
-    uint64_t newest;                     /* start of the newest process that had a row */
+    /* When the newest process was started that had a row at the last refresh, and that has one. */
+    uint64_t newest, newer;
 };
 
 /* For ns_watch_open; context is the struct ns_top. */
