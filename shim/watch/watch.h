@@ -27,7 +27,7 @@ int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next);
 void ns_watch_each(struct ns_watch *watch, void (*visit)(void *context, struct ns_watched *watched),
                    void *context);
 
-/* The connection of a watched process whose other end this is; NULL: there is none. */
+/* The connection of a watched process whose other end this is, or NULL. */
 struct ns_watched *ns_watch_other_end(struct ns_watch *watch, struct ns_watched *watched);
 
 /* The number i of pid, which may have ended, and its children; 0: there are not so many. */
