@@ -20,7 +20,7 @@ struct talk {
     int holds;
 };
 
-static void talk_begin(struct talk *talk)
+static inline void talk_begin(struct talk *talk)
 {
     *talk = (struct talk){.now = {.at = 1000000000,
                                   .acked = 1,
@@ -34,13 +34,13 @@ static void talk_begin(struct talk *talk)
     ns_judge_begin(&talk->judge, TICK);
 }
 
-static void talk_pass(struct talk *talk, uint64_t ns)
+static inline void talk_pass(struct talk *talk, uint64_t ns)
 {
     talk->now.at += ns;
 }
 
 /* Bytes are sent in one segment. */
-static void talk_send(struct talk *talk, uint32_t bytes)
+static inline void talk_send(struct talk *talk, uint32_t bytes)
 {
     talk->now.sent += bytes;
     talk->now.unacked++;
@@ -50,7 +50,7 @@ static void talk_send(struct talk *talk, uint32_t bytes)
 }
 
 /* The peer's ACK of everything that was sent. */
-static void talk_ack(struct talk *talk)
+static inline void talk_ack(struct talk *talk)
 {
     talk->now.acked = talk->now.sent + 1;
     talk->now.unacked = 0;
@@ -58,26 +58,26 @@ static void talk_ack(struct talk *talk)
 }
 
 /* The held bytes are sent. */
-static void talk_release(struct talk *talk)
+static inline void talk_release(struct talk *talk)
 {
     uint32_t bytes = talk->now.unsent;
     talk->now.unsent = 0;
     talk_send(talk, bytes);
 }
 
-static void talk_receive(struct talk *talk, uint32_t bytes)
+static inline void talk_receive(struct talk *talk, uint32_t bytes)
 {
     talk->now.received += bytes;
     talk->received_at = talk->now.at;
 }
 
 /* The kernel counts these in ticks. */
-static uint32_t ticks_ms(uint64_t now, uint64_t then)
+static inline uint32_t ticks_ms(uint64_t now, uint64_t then)
 {
     return (uint32_t)((now / TICK - then / TICK) * TICK / MS);
 }
 
-static bool talk_look(struct talk *talk, enum ns_look_kind kind, unsigned flags)
+static inline bool talk_look(struct talk *talk, enum ns_look_kind kind, unsigned flags)
 {
     struct ns_look look = talk->now;
     struct ns_hold hold;
@@ -95,26 +95,26 @@ static bool talk_look(struct talk *talk, enum ns_look_kind kind, unsigned flags)
 }
 
 /* Two writes: the second is held. */
-static void talk_write_twice(struct talk *talk)
+static inline void talk_write_twice(struct talk *talk)
 {
     talk_send(talk, HEAD);
     talk->now.unsent = TAIL;
 }
 
 /* The peer's ACK releases the held bytes; its answer acknowledges them. */
-static void talk_let_go(struct talk *talk)
+static inline void talk_let_go(struct talk *talk)
 {
     talk_ack(talk);
     talk_release(talk);
 }
 
-static void talk_answer(struct talk *talk)
+static inline void talk_answer(struct talk *talk)
 {
     talk_ack(talk);
     talk_receive(talk, ANSWER);
 }
 
-static struct ns_verdict talk_verdict(const struct talk *talk)
+static inline struct ns_verdict talk_verdict(const struct talk *talk)
 {
     struct ns_verdict verdict;
     ns_judge_verdict(&talk->judge, &verdict);
