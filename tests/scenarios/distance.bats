@@ -98,8 +98,7 @@ few_more() {
     few_more client '100 1 nodelay : w60 f10' '25 1 nodelay : w60 f100'
 }
 
-# learns: one request in 40 comes in two pieces, and each of six of them stalls without the library. With it, few do.
-learns() {
+@test "one request in 40 in two pieces: the server learns from the first one that stalls" {
     local measured=server at_server=() at_client=() acks stalls words attempt
     words=$(printf 'w210 r100 %.0s' {1..39})
     for attempt in 1 2 3; do
@@ -114,10 +113,6 @@ learns() {
         echo "attempt $attempt: $stalls of 6 stall"
     done
     return 1
-}
-
-@test "one request in 40 in two pieces: the server learns from the first one that stalls" {
-    learns
 }
 
 @test "jitter of 20 ms does not look like a peer that waits for ACKs" {
