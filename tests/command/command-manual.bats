@@ -193,3 +193,11 @@ print("\n".join(sorted(names - {"files", "processes", "rows", "seconds", "counts
     [[ $(wc -l <"$T/members") -gt 15 ]]
     diff "$T/members" "$T/manual"
 }
+
+@test "README begins with the two commands for a clone, and all texts name the same versions of Kubernetes" {
+    local file
+    diff <(sed -n '/^## Get it/,/^The first command/s/^    //p' README.md) <(printf 'make demo\nmake check\n')
+    for file in CHANGELOG.md config/kubernetes/README.md examples/sidecar/README.md; do
+        [[ $(grep -A 1 Kubernetes "$file" | grep -oE '\b1\.3[0-9]\b' | sort -u | sed -n '1p;$p') == $'1.34\n1.36' ]]
+    done
+}
