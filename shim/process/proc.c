@@ -99,16 +99,19 @@ bool ns_state_is_gone(int directory, const char *name)
            state.is_exiting;
 }
 
-/* In a child: read what needs the lock of the process's memory, its program's file and its root. A
- * process that is stuck in the kernel may keep that lock, and a file system without its server
- * never answers. Neither can be waited for with a time limit, nor interrupted except by SIGKILL. */
-static void read_everything(int dir)
+/* In a child, whose end of a pipe this is: read what needs the lock of the process's memory, its
+ * program's file and its root. A process that is stuck in the kernel may keep that lock, and a file
+ * system without its server never answers. Neither can be waited for with a time limit, nor
+ * interrupted except by SIGKILL. */
+static void read_everything(int process, int end)
 {
     static const char *const names[] = {"cmdline", "exe"};
     char bytes[64];
     struct stat st;
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        close(fd); /* nobody waits for this end of a pipe */
+    /* If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
+    const int dir = dup2(process, STDIN_FILENO);
+    dup2(end, STDOUT_FILENO);
+    syscall(SYS_close_range, STDERR_FILENO, ~0U, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int fd = openat(dir, names[i], O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && read(fd, bytes, sizeof bytes) >= 0)
@@ -125,7 +128,7 @@ static bool is_stuck(const struct ns_proc *proc)
         return false;
     pid_t child = fork();
     if (child == 0)
-        read_everything(proc->dir);
+        read_everything(proc->dir, ends[1]);
     close(ends[1]);
     /* The child's end closes the pipe. */
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
