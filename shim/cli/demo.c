@@ -55,10 +55,13 @@ static int start_server(void)
         listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &length) != 0)
         return -1;
+    const pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        serve(listener);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            serve(listener);
+        _exit(NS_EXIT_ERROR);
     }
     close(listener);
     return pid > 0 ? ntohs(address.sin_port) : -1;
