@@ -144,32 +144,41 @@ int ns_diag_list_next(struct ns_diag_list *list,
     return 1;
 }
 
-int ns_diag_ask(int fd, const struct ns_diag_key *key, struct ns_diag_socket *socket)
+int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
+                void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
+                void *context)
 {
     static _Alignas(struct nlmsghdr) char buffer[ANSWER_ROOM];
-    static uint32_t sequence;
+    static uint32_t first;
     const struct nlmsghdr *head = (const void *)buffer;
     struct {
         struct nlmsghdr head;
         struct inet_diag_req_v2 request;
-    } question = {
-        .head = {.nlmsg_len = sizeof question,
-                 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                 .nlmsg_flags = NLM_F_REQUEST,
-                 .nlmsg_seq = ++sequence},
-        .request = {.sdiag_family = key->family,
-                    .sdiag_protocol = IPPROTO_TCP,
-                    .idiag_ext = 1 << (INET_DIAG_INFO - 1),
-                    .idiag_states = ~0U,
-                    .id = key->id},
-    };
+    } questions[NS_DIAG_AT_ONCE];
     uint64_t at = ns_clock_now(CLOCK_MONOTONIC);
     ssize_t n;
-    if (send(fd, &question, sizeof question, 0) < 0)
+    first += NS_DIAG_AT_ONCE;
+    for (uint32_t i = 0; i < n_keys; i++) {
+        questions[i].head = (struct nlmsghdr){.nlmsg_len = sizeof questions[i],
+                                              .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                                              .nlmsg_flags = NLM_F_REQUEST,
+                                              .nlmsg_seq = first + i};
+        questions[i].request = (struct inet_diag_req_v2){.sdiag_family = keys[i]->family,
+                                                         .sdiag_protocol = IPPROTO_TCP,
+                                                         .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+                                                         .idiag_states = ~0U,
+                                                         .id = keys[i]->id};
+    }
+    if (send(fd, questions, n_keys * sizeof questions[0], 0) < 0)
         return -errno;
-    /* The kernel has answered before send returns. */
-    while ((n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0)
-        if (NLMSG_OK(head, (unsigned)n) && head->nlmsg_seq == sequence)
-            return head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, socket);
-    return n < 0 && errno != ENOBUFS ? -errno : -EAGAIN;
+    /* The kernel has answered all of them before send returns. */
+    while ((n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0) {
+        struct ns_diag_socket seen;
+        const size_t position = head->nlmsg_seq - first;
+        if (NLMSG_OK(head, (unsigned)n) && position < n_keys)
+            visit(context, position,
+                  head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen) ? &seen
+                                                                                          : NULL);
+    }
+    return n < 0 && errno != EAGAIN && errno != ENOBUFS ? -errno : 0;
 }

@@ -52,7 +52,12 @@ int ns_diag_list_next(struct ns_diag_list *list,
                       void (*visit)(void *context, const struct ns_diag_socket *socket),
                       void *context);
 
-/* Ask for a socket. 1: it is in *socket; 0: it is gone; -EAGAIN: the answer was lost. */
-int ns_diag_ask(int fd, const struct ns_diag_key *key, struct ns_diag_socket *socket);
+enum { NS_DIAG_AT_ONCE = 32 };
+
+/* Ask for up to NS_DIAG_AT_ONCE sockets in one system call. visit gets the index in keys, and NULL
+ * if the socket is gone; it is not called if the answer was lost. 0 or -errno. */
+int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
+                void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
+                void *context);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
-
 #define MS 1000000U
 
 enum {
@@ -116,15 +114,14 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
     sampler->turn_ends = now + (uint64_t)TURN_MS * MS;
 }
 
-static int ask(struct ns_sampler *sampler, struct ns_connection *connection)
+static void take_answer(void *context, size_t position, const struct ns_diag_socket *seen)
 {
-    struct ns_diag_socket seen;
-    int answer = ns_diag_ask(connection->netns->fd, &connection->key, &seen);
-    if (answer == 0 || (answer > 0 && seen.inode != connection->watched.inode))
+    struct ns_sampler *sampler = context;
+    struct ns_connection *connection = sampler->asked[position];
+    if (!seen || seen->inode != connection->watched.inode)
         sampler->gone[sampler->n_gone++] = connection;
-    else if (answer > 0 && seen.look.at > 0)
-        take_look(sampler, connection, &seen.look);
-    return answer < 0 && answer != -EAGAIN ? answer : 0;
+    else if (seen->look.at > 0)
+        take_look(sampler, connection, &seen->look);
 }
 
 /* Adjust the number of sampled connections to the cost of a sample. */
@@ -143,7 +140,8 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
 
 int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
-    size_t busy = 0, looks = 0;
+    const struct ns_diag_key *keys[NS_DIAG_AT_ONCE];
+    size_t busy = 0, looks = 0, n = 0;
     int error = 0;
     bool was_busy = !sampler->idle;
     sampler->n_gone = 0;
@@ -160,11 +158,21 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
     sampler->last = now;
     bool all = busy == 0 || sampler->rounds % IDLE_ROUNDS == 0;
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-    for (size_t i = 0; i < sampler->n && !error; i++)
-        if (all || ns_sampler_is_busy(sampler->connections[i], now)) {
-            error = ask(sampler, sampler->connections[i]);
+    for (size_t i = 0; i < sampler->n && !error; i++) {
+        struct ns_connection *connection = sampler->connections[i];
+        const struct ns_netns *netns = connection->netns;
+        if (all || ns_sampler_is_busy(connection, now)) {
+            sampler->asked[n] = connection;
+            keys[n++] = &connection->key;
             looks++;
         }
+        /* A request is about sockets of one namespace. */
+        if (n == NS_DIAG_AT_ONCE || i + 1 == sampler->n ||
+            sampler->connections[i + 1]->netns != netns) {
+            error = n > 0 ? ns_diag_ask(netns->fd, keys, n, take_answer, sampler) : 0;
+            n = 0;
+        }
+    }
     if (looks == 0)
         return 0;
     sampler->tally.rounds++;

@@ -76,8 +76,9 @@ struct ns_sampler {
     struct ns_watch_tally tally;
     ns_watch_held held; /* see ns_watch_open */
     void *context;
-    struct ns_connection *gone[NS_SAMPLER_MOST]; /* those that do not exist any more */
-    size_t n_gone;                               /* in the last ns_sampler_look */
+    struct ns_connection *asked[NS_DIAG_AT_ONCE]; /* the current request */
+    struct ns_connection *gone[NS_SAMPLER_MOST];  /* those that do not exist any more */
+    size_t n_gone;                                /* in the last ns_sampler_look */
 };
 
 void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context);
