@@ -168,6 +168,7 @@ while True:
 
 @test "an invalid command line gives one message" {
     local words
+    mkfifo "$T/fifo"
     while read -r words; do
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" top $words
@@ -184,6 +185,7 @@ while True:
 --twice
 --openmetrics
 --openmetrics $T/none/x
+--openmetrics $T/fifo
 END
     [[ ! -e $T/none ]]
     run "$NS" top 4711

@@ -15,8 +15,9 @@
 #define SECOND 1000000000U
 
 enum {
-    LOOK_AGAIN_S = 5,    /* a process may call execve */
-    LOOK_AGAIN_MOST = 8, /* in one refresh, as no samples are taken meanwhile */
+    LOOK_AGAIN_S = 5,     /* a process may call execve */
+    LOOK_AT_STUCK_S = 60, /* one that is stuck takes a second */
+    LOOK_AGAIN_MOST = 8,  /* in one refresh, as no samples are taken meanwhile */
 };
 
 /* What was known of a process that has ended stays, and its pid may be another process's. */
@@ -164,8 +165,8 @@ static void look_again(struct ns_top *top, uint64_t now)
     unsigned looked = 0;
     for (size_t i = 0; i < top->n_rows && (top->counts || looked < LOOK_AGAIN_MOST); i++) {
         struct ns_top_process *process = &top->rows[i]->process;
-        if (process->shim == NS_SHIM_STUCK ||
-            process->looked + (uint64_t)LOOK_AGAIN_S * SECOND >= now)
+        uint64_t apart = process->shim == NS_SHIM_STUCK ? LOOK_AT_STUCK_S : LOOK_AGAIN_S;
+        if (process->looked + apart * SECOND >= now)
             continue;
         look_at(process, now);
         looked++;

@@ -9,11 +9,11 @@
 #include "cli/verbs.h"
 #include "base/clock.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SECOND 1000000000U
@@ -76,6 +76,9 @@ static int show(struct ns_top *top)
     const double interval = ns_option_number(NS_TOP_INTERVAL, metrics ? 15 : 2);
     bool screen = !once && !metrics && ns_output_is_screen(stdout);
     bool is_file = metrics && strcmp(metrics, "-") != 0;
+    struct stat st;
+    if (is_file && lstat(metrics, &st) == 0 && !S_ISREG(st.st_mode)) /* it will be replaced */
+        return NS_FAIL("--openmetrics must be a regular file or -, not '%s'", metrics);
     /* A file that cannot be written is reported before the first interval. */
     int status = is_file ? ns_metrics_write(NULL, metrics) : NS_EXIT_YES, error = 0;
     if (status != NS_EXIT_YES)
@@ -92,7 +95,8 @@ static int show(struct ns_top *top)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         status = print(top, screen);
         /* The reader of the lines or the process may have ended. */
-        if (fflush(stdout) != 0 || (pid && kill(pid, 0) != 0 && errno == ESRCH))
+        if (fflush(stdout) != 0 ||
+            (pid && ns_state_is_gone(AT_FDCWD, ns_words("/proc/%d/stat", pid))))
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
