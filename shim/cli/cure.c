@@ -226,10 +226,12 @@ static int follow(struct ns_cure *cure, bool lists_new)
         bool round = is_due(&rounds) && (lists_new || rounds.next == 0);
         if (round)
             error = ns_cure_refresh(cure);
-        if (!error && (round || (is_due(&lists) && ns_cure_has_opened(cure)))) {
+        if (!error && (round || is_due(&lists))) {
             error = ns_cure_scan(cure);
             was_done(round ? &rounds : &lists, begin);
         }
+        if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
+            ns_owners_release(&cure->owners);
         for (size_t n = 0; n < cure->n_rows; n++) {
             struct ns_cure_row *row = &cure->rows[n];
             unsigned now = 0;

@@ -54,8 +54,7 @@ struct ns_cure {
     struct ns_cure_socket *sockets; /* of the last list, by cookie */
     size_t n_sockets;
     struct ns_cure_process *processes;
-    int error;       /* the last one that prevented a change */
-    uint64_t opened; /* connections before the last list */
+    int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;
     size_t n_rows;
 };
@@ -86,10 +85,6 @@ bool ns_cure_has_unowned(const struct ns_cure *cure);
 
 /* Find new processes and namespaces, and whether an exec has loaded the library. 0 or -errno. */
 int ns_cure_refresh(struct ns_cure *cure);
-
-/* Was a connection opened since the last list? Cheap, unlike a list, for which the kernel walks the
- * table of all connections. */
-bool ns_cure_has_opened(const struct ns_cure *cure);
 
 /* Did --pid's process end? */
 bool ns_cure_is_over(const struct ns_cure *cure);

@@ -177,19 +177,10 @@ static int list_netns(struct listing *listing, bool mptcp)
     return mptcp ? 0 : more;
 }
 
-static uint64_t count_opened(const struct ns_cure *cure)
-{
-    uint64_t opened = 0;
-    for (size_t i = 0; i < cure->owners.n_namespaces; i++)
-        opened += ns_netns_opened(cure->owners.namespaces[i]);
-    return opened;
-}
-
 static int list_sockets(struct ns_cure *cure)
 {
     struct listing listing = {.cure = cure};
     int error = 0;
-    cure->opened = count_opened(cure);
     for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
         listing.netns = cure->owners.namespaces[i];
         if (listing.netns->list_fd < 0)
@@ -330,11 +321,6 @@ int ns_cure_refresh(struct ns_cure *cure)
 {
     forget_processes(&cure->processes);
     return find_owners(cure);
-}
-
-bool ns_cure_has_opened(const struct ns_cure *cure)
-{
-    return count_opened(cure) != cure->opened;
 }
 
 bool ns_cure_is_over(const struct ns_cure *cure)

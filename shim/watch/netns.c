@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -94,10 +93,10 @@ static int open_netns(int directory, struct ns_netns *netns)
 
 static void end_netns(struct ns_netns *netns)
 {
-    const int fds[] = {netns->snmp, netns->fd, netns->list_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    if (netns->fd >= 0)
+        close(netns->fd);
+    if (netns->list_fd >= 0)
+        close(netns->list_fd);
     free(netns);
 }
 
@@ -105,11 +104,8 @@ static int add_netns(struct ns_owners *owners, int directory, const struct stat 
 {
     struct ns_netns *netns = ns_allocate(1, sizeof *netns);
     struct rlimit limit;
-    *netns = (struct ns_netns){.device = there->st_dev,
-                               .inode = there->st_ino,
-                               .fd = -EPERM,
-                               .list_fd = -EPERM,
-                               .snmp = openat(directory, "net/snmp", O_RDONLY | O_CLOEXEC)};
+    *netns = (struct ns_netns){
+        .device = there->st_dev, .inode = there->st_ino, .fd = -EPERM, .list_fd = -EPERM};
     int error = open_netns(directory, netns);
     if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         (rlim_t)netns->list_fd + LEFT_FOR_PROC >= limit.rlim_cur)
@@ -141,20 +137,6 @@ int ns_netns_note(struct ns_owners *owners, int directory)
     return owners->namespaces[i]->fd < 0 ? owners->namespaces[i]->fd : 0;
 }
 
-uint64_t ns_netns_opened(const struct ns_netns *netns)
-{
-    char text[4096];
-    ssize_t n = netns->snmp < 0 ? -1 : pread(netns->snmp, text, sizeof text - 1, 0);
-    uint64_t active = 0, passive = 0;
-    text[n > 0 ? n : 0] = '\0';
-    /* The second line that begins with "Tcp:" has the values. */
-    const char *line = strstr(text, "\nTcp: ");
-    line = line ? strstr(line + 1, "\nTcp: ") : NULL;
-    if (line)
-        sscanf(line, "\nTcp: %*d %*d %*d %*d %" SCNu64 " %" SCNu64, &active, &passive);
-    return active + passive;
-}
-
 void ns_netns_drop_unused(struct ns_owners *owners, uint32_t round)
 {
     size_t kept = 0;
@@ -170,5 +152,6 @@ void ns_netns_release(struct ns_owners *owners)
 {
     for (size_t i = 0; i < owners->n_namespaces; i++)
         end_netns(owners->namespaces[i]);
+    owners->n_namespaces = 0;
     free(owners->namespaces);
 }

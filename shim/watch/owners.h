@@ -20,7 +20,6 @@ struct ns_netns {
     ino_t inode;                 /* unique while fd is open */
     uint32_t round;              /* the last one with a process or connection in it */
     int fd, list_fd;             /* for diag.h; negative: entering is not permitted */
-    int snmp;                    /* its /proc/net/snmp; -1: not readable */
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
 };
 
@@ -33,9 +32,6 @@ int ns_netns_note(struct ns_owners *owners, int directory);
 void ns_netns_drop_unused(struct ns_owners *owners, uint32_t round);
 
 void ns_netns_release(struct ns_owners *owners);
-
-/* How many TCP connections were opened in it so far, by either end; 0 if that is not known. */
-uint64_t ns_netns_opened(const struct ns_netns *netns);
 
 static inline void ns_netns_set_listened(struct ns_netns *netns, uint16_t port)
 {
