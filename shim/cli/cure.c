@@ -143,7 +143,7 @@ static void print_groups(const struct ns_cure *cure)
         ns_output_line("%s: the kernel %s %s%s new connections%s", path,
                        cure->dry_run ? "would" : "will", cure->undo ? "no longer " : "", what,
                        cure->dry_run || cure->undo ? ""
-                       : cure->follow              ? ", until this command ends"
+                       : cure->follow              ? ", until this command or the group ends"
                        : cure->groups.at[i].id == NS_GROUP_ROOT
                            ? ", until --undo or the next boot"
                            : ", until --undo or the end of the group");
@@ -192,7 +192,8 @@ static int report(const struct ns_cure *cure)
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
-    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure));
+    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure)) ||
+                  (cure->undo && cure->error == -EACCES);
     return denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new ? NS_EXIT_DENIED : NS_EXIT_YES;
 }
 
@@ -293,7 +294,9 @@ static bool begin_groups(struct ns_cure *cure)
     cure->by_kernel = kept.n > 0;
     cure->cures_new = !error && cure->groups.n > 0;
     if (cure->cures_new && cure->undo) {
-        if (!cure->dry_run && ns_groups_lock(false) == 0)
+        error = ns_groups_lock(cure->dry_run);
+        cure->cures_new = !error;
+        if (!error && !cure->dry_run)
             ns_groups_remove(&cure->groups, false);
     } else if (cure->cures_new) {
         error = ns_code_unfit(cure->policy) ? -ENOTSUP
@@ -305,8 +308,14 @@ static bool begin_groups(struct ns_cure *cure)
         cure->cures_new = !error;
         cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
     }
+    cure->error = error;
     if (error && error != -ENOENT)
-        ns_say("the kernel does not cure new connections: %s", reason_of(error, cure->policy));
+        ns_say("%s: %s",
+               cure->undo        ? "what the kernel does with new connections stays as it is"
+               : cure->by_kernel ? "the kernel does not cure new connections by this policy, but "
+                                   "earlier cures stay in force"
+                                 : "the kernel does not cure new connections",
+               reason_of(error, cure->policy));
     return true;
 }
 

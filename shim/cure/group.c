@@ -195,25 +195,6 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
     return NULL;
 }
 
-static bool add_processes_of(void *context, const char *path)
-{
-    char file[PATH_MAX + 16];
-    int pid;
-    snprintf(file, sizeof file, "%s/cgroup.procs", path);
-    NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
-    while (stream && fscanf(stream, "%d", &pid) == 1)
-        if (pid > 0) /* 0: it is not in this command's PID namespace */
-            ns_owners_add(context, pid);
-    return false;
-}
-
-void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
-{
-    for (size_t i = 0; i < groups->n; i++)
-        if (*groups->at[i].path)
-            walk(groups->at[i].path, add_processes_of, owners);
-}
-
 /* --- Their programs -------------------------------------------------------------------------- */
 
 /* Returns a descriptor, which is close-on-exec, or 0, or -errno. */
@@ -325,13 +306,16 @@ int ns_groups_lock(bool is_dry)
     return 0;
 }
 
-/* Removes the link of a program, and, after the last one, what is left. */
+/* Removes the link of a program, and, after the last one, what is left. Before that, the directory
+ * of all names must stay, since it has the lock. */
 static void remove_link(uint64_t group, int n)
 {
     NS_AUTO_CLOSE int link = open_link(group, n);
+    unlink(name_of(group, programs[n].name));
     if (link >= 0) /* without, the kernel ends it some time later */
         bpf(BPF_LINK_DETACH, (union bpf_attr){.link_detach = {.link_fd = (uint32_t)link}});
-    unlink(name_of(group, programs[n].name));
+    if (n < NS_GROUP_PROGRAMS - 1)
+        return;
     rmdir(name_of(group, ""));
     rmdir(NS_GROUP_PINS);
 }

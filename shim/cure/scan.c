@@ -110,15 +110,15 @@ static void forget_processes(struct ns_cure_process **list)
     }
 }
 
-/* The unit's name is the last or an inner component of the path. */
-static void take_if_of_unit(void *context, pid_t pid)
+/* The unit's name is a component of the path, also where no cgroup2 file system is mounted. */
+static void take_if_chosen(void *context, pid_t pid)
 {
     struct ns_cure *cure = context;
     char path[64], line[4096];
-    bool found = false;
+    bool found = ns_groups_of(&cure->groups, pid);
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
-    while (stream && !found && fgets(line, sizeof line, stream))
+    while (cure->unit && stream && !found && fgets(line, sizeof line, stream))
         for (const char *name = strtok(line, "/\n"); name && !found; name = strtok(NULL, "/\n"))
             found = ns_group_is_of_unit(name, cure->unit);
     if (found)
@@ -206,10 +206,8 @@ static int list_sockets(struct ns_cure *cure)
 /* Read whose descriptors the sockets are. */
 static int find_owners(struct ns_cure *cure)
 {
-    if (cure->unit)
-        ns_proc_each(take_if_of_unit, cure);
-    else if (!cure->owners.all)
-        ns_groups_add_processes(&cure->groups, &cure->owners);
+    if (cure->unit || (!cure->owners.all && cure->groups.n > 0))
+        ns_proc_each(take_if_chosen, cure);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->n_sockets; i++)
         cure->sockets[i].netns->round = cure->owners.stamp;
@@ -264,13 +262,15 @@ static void treat_all(struct ns_cure *cure)
         struct ns_cure_socket *socket = &cure->sockets[i];
         if (socket->is_done || !socket->inode)
             continue;
-        const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
+        struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
         const struct ns_cure_process *process =
             place && place->pid ? process_of(&cure->processes, cure->policy, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0)
             row->results[result]++;
+        else if (place)
+            place->chosen = false; /* the next round may find it in another process */
         socket->is_done = result >= 0 || ++socket->tries >= TRIES;
     }
 }

@@ -228,6 +228,9 @@ options_are() {
     cure --cgroup "$group" --policy "$(policy client "{\"match\": {\"remote\": \"127.0.0.1:$port\"}}")"
     programs_are 1
     words=connect options_are 'server 0' 'client 1' 'accepted 0' 'later 1'
+    cure --cgroup "$group" --policy "$(policy named '{"match": {"process": "other"}}')"
+    expect 0 stderr has 'by this policy, but earlier cures stay in force: rule 1 asks for a process'
+    words=connect options_are 'later 1'
     cure --cgroup "$group" --policy "$(policy other '{"match": {"remote": "[::1]:1-65535"}}, {"match": {"local": "1"}}')"
     words=connect options_are 'server 0' 'client 0' 'accepted 0' 'later 0'
     cure --undo
@@ -265,6 +268,14 @@ options_are() {
     for pid in "${NS_STARTED[@]: -16}"; do wait "$pid"; done
     run ! grep -v 'no socket was restored' "$T/errors"
     cure --cgroup "$group"
+    programs_are 1
+    run -3 "${inside[@]}" setpriv --reuid=65534 --clear-groups --bounding-set=-all "$NS" cure --undo
+    expect_part output 'what the kernel does with new connections stays as it is: no permission to write /sys/fs/bpf/nagleshim'
+    programs_are 1
+    # An undo that was killed half-way.
+    ! command -v strace || "${inside[@]}" strace -qqo "$T/trace" -e inject=unlink,unlinkat:signal=KILL "$NS" cure --undo || true
+    cure --cgroup "$group"
+    expect 0 stderr is ''
     programs_are 1
     run "${inside[@]}" ls /sys/fs/bpf/nagleshim
     expect 0 output is "$(stat -c %i "$group")"
