@@ -158,6 +158,16 @@ END
     [[ $(grep -c 'perl.*1 listener: TCP_NODELAY restored on 1' <<<"$output") -eq 3 ]]
 }
 
+@test "nagleshim-metrics.service writes counters while it runs, and removes them when it stops" {
+    run -0 boot_debian <<'END'
+sed 's#/usr/local/bin#/usr/bin#' /usr/share/nagleshim/systemd/nagleshim-metrics.service >/etc/systemd/system/nagleshim-metrics.service
+mkdir -p /var/lib/prometheus/node-exporter && systemctl start nagleshim-metrics && sleep 17
+grep -c '^# TYPE nagleshim_' /var/lib/prometheus/node-exporter/nagleshim.prom
+systemctl stop nagleshim-metrics && find /var/lib/prometheus -type f
+END
+    [[ $output =~ ^[1-9][0-9]*$ ]]
+}
+
 @test "the kernel cures the new connections of a unit, until the undo" {
     export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
     run -0 boot_debian --capability=CAP_BPF,CAP_NET_ADMIN --system-call-filter=bpf <<'END'
