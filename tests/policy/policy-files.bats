@@ -228,10 +228,8 @@ CASES
 # Each example policy does what its first sentence promises, with the program that it names.
 under_policy() {
     case $1 in
-    nodelay) echo "queue_put 2" ;;
     auto-cork) echo "queue_put 1" ;;
-    adaptive | default | flush-before-read) echo "queue_put 2" ;;
-    leave-alone | trickle) echo "queue_put 2" ;;
+    nodelay | adaptive | default | flush-before-read | leave-alone | trickle) echo "queue_put 2" ;;
     per-process) echo "quote_client 1" ;;
     record-sender) echo "record_sender -" ;;
     esac

@@ -14,15 +14,6 @@ teardown_file() {
     [[ $NS_ISOLATED == 0 ]] || echo 0 >/proc/sys/net/ipv4/tcp_autocorking
 }
 
-# Sets cpus to the CPUs that these tests may use, at least two. On a single CPU the reader does not read while the writer
-# writes, so the queued bytes leave in large segments, however they are written.
-two_cpus() {
-    ns_python
-    read -ra cpus < <("$python" -c 'import os
-print(*sorted(os.sched_getaffinity(0)))')
-    [[ ${#cpus[@]} -ge 2 ]] || ns_skip 'there is only one CPU'
-}
-
 # stream SIZE [HOW]: prints the segments of 20000 writes. The array "with" is put in front of the writer's command.
 stream() {
     rm -f "$T/writer.log"
@@ -41,7 +32,11 @@ middle_of_three() {
 # as_few_segments SIZE: as few segments as without the library. With TCP_NODELAY set by hand there are many times as many.
 as_few_segments() {
     local with cpus attempt without by_hand ours
-    two_cpus
+    ns_python
+    # On a single CPU the reader does not read while the writer writes, so the queued bytes leave in large segments.
+    read -ra cpus < <("$python" -c 'import os
+print(*sorted(os.sched_getaffinity(0)))')
+    [[ ${#cpus[@]} -ge 2 ]] || ns_skip 'there is only one CPU'
     ns_serve reader taskset -c "${cpus[0]}" "$PROBES/bench_stream" reader 0 65536
     for attempt in 1 2 3 4 5; do
         without=()

@@ -59,7 +59,7 @@ END
     [[ $output == *'not ok 3 hangs while a daemon holds the output '*'timeout after 2'* ]]
     [[ $output == *$'failed:\nhang.bats: '* ]]
     holds "$took < 30"
-    ! grep -ls "^MARK=$T/mark$" -z /proc/[0-9]*/environ # no process is left
+    run ! grep -ls "^MARK=$T/mark$" -z /proc/[0-9]*/environ # no process is left
 }
 
 @test "a test that fails or hangs beside others is run again alone, and this result counts" {
