@@ -83,7 +83,7 @@ END
     inside=$(pgrep -P "${NS_PID[server]}")
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
     for way in "${!ways[@]}"; do
-        run --separate-stderr nsenter --target "$inside" --pid --mount env LD_PRELOAD="${ways[way]}" "$NS" diagnose --pid 1 --for 2
+        run --separate-stderr nsenter --target "$inside" --pid --mount --root --wd env LD_PRELOAD="${ways[way]}" "$NS" diagnose --pid 1 --for 2
         expect_part stderr "now, without a restart: $(realpath "$NS") ${words[way]}"
     done
 }
