@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEGMENTS_MOST = 64, NOTES_MOST = 4096 };
+enum { SEGMENTS_MOST = 64, NOTES_MOST = 4096, PAGE = 4096 };
 
 struct search {
     const struct ns_proc *proc;
@@ -56,32 +56,29 @@ static uint64_t read_notes(const struct ns_proc *proc, uint64_t at, uint64_t siz
     return 0;
 }
 
-struct image {
-    const struct ns_proc *proc;
-    uint64_t base;
-};
-
-static bool read_memory(const void *image, void *buffer, size_t size, uint64_t at)
+/* Of the first page of an image, which has the table of segments. */
+static bool read_page(const void *page, void *buffer, size_t size, uint64_t at)
 {
-    const struct image *from = image;
-    return ns_proc_memory(from->proc, from->base + at, buffer, size) == 0;
+    if (at > PAGE || size > PAGE - at)
+        return false;
+    memcpy(buffer, (const char *)page + at, size);
+    return true;
 }
 
 /* Does the file that is mapped at base, from its beginning, have our note? Sets *status. */
 static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *status)
 {
-    const struct image image = {proc, base};
     Elf64_Phdr segment;
-    char magic[SELFMAG];
+    char page[PAGE];
     uint64_t bias = base;
-    int error = ns_proc_memory(proc, base, magic, sizeof magic);
+    int error = ns_proc_memory(proc, base, page, sizeof page);
     if (error)
         return error;
-    for (unsigned i = 0; i < SEGMENTS_MOST && ns_elf_segment(read_memory, &image, i, &segment); i++)
+    for (unsigned i = 0; i < SEGMENTS_MOST && ns_elf_segment(read_page, page, i, &segment); i++)
         if (segment.p_type == PT_LOAD && segment.p_offset == 0)
             bias = base - segment.p_vaddr;
     for (unsigned i = 0;
-         i < SEGMENTS_MOST && !*status && ns_elf_segment(read_memory, &image, i, &segment); i++)
+         i < SEGMENTS_MOST && !*status && ns_elf_segment(read_page, page, i, &segment); i++)
         if (segment.p_type == PT_NOTE)
             *status = read_notes(proc, bias + segment.p_vaddr, segment.p_memsz);
     return 0;
