@@ -17,7 +17,8 @@
 enum {
     LOOK_AGAIN_S = 5,     /* a process may call execve */
     LOOK_AT_STUCK_S = 60, /* one that is stuck takes a second */
-    LOOK_AGAIN_MOST = 8,  /* in one refresh, as no samples are taken meanwhile */
+    LOOK_AGAIN_MOST = 8,  /* in one refresh, as no samples are taken meanwhile; besides those with
+                           * the library, whose counts are wanted */
 };
 
 /* What was known of a process that has ended stays, and its pid may be another process's. */
@@ -163,13 +164,15 @@ static void drop_empty(struct ns_top *top)
 static void look_again(struct ns_top *top, uint64_t now)
 {
     unsigned looked = 0;
-    for (size_t i = 0; i < top->n_rows && (top->counts || looked < LOOK_AGAIN_MOST); i++) {
+    for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_process *process = &top->rows[i]->process;
+        bool counts =
+            top->counts && (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS);
         uint64_t apart = process->shim == NS_SHIM_STUCK ? LOOK_AT_STUCK_S : LOOK_AGAIN_S;
-        if (process->looked + apart * SECOND >= now)
+        if (process->looked + apart * SECOND >= now || (!counts && looked >= LOOK_AGAIN_MOST))
             continue;
         look_at(process, now);
-        looked++;
+        looked += !counts;
         for (size_t j = i + 1; j < top->n_rows; j++)
             if (top->rows[j]->process.pid == process->pid &&
                 top->rows[j]->process.started == process->started)
