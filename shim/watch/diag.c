@@ -145,8 +145,7 @@ int ns_diag_list_next(struct ns_diag_list *list,
 }
 
 int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
-                void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
-                void *context)
+                void (*visit)(void *context, const struct ns_diag_socket *socket), void *context)
 {
     static _Alignas(struct nlmsghdr) char buffer[ANSWER_ROOM];
     static uint32_t first;
@@ -171,14 +170,17 @@ int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
     }
     if (send(fd, questions, n_keys * sizeof questions[0], 0) < 0)
         return -errno;
-    /* The kernel has answered all of them before send returns. */
-    while ((n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0) {
+    /* The kernel has answered all of them before send returns. What had no room is lost, and the
+     * rest must be read. */
+    while ((n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT)) > 0 || errno == ENOBUFS) {
         struct ns_diag_socket seen;
-        const size_t position = head->nlmsg_seq - first;
-        if (NLMSG_OK(head, (unsigned)n) && position < n_keys)
-            visit(context, position,
-                  head->nlmsg_type == SOCK_DIAG_BY_FAMILY && read_socket(head, at, &seen) ? &seen
-                                                                                          : NULL);
+        const size_t position = n > 0 ? head->nlmsg_seq - first : n_keys;
+        if (position >= n_keys || !NLMSG_OK(head, (unsigned)n))
+            continue;
+        if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY || !read_socket(head, at, &seen))
+            seen = (struct ns_diag_socket){0};
+        seen.position = position;
+        visit(context, &seen);
     }
-    return n < 0 && errno != EAGAIN && errno != ENOBUFS ? -errno : 0;
+    return n < 0 && errno != EAGAIN ? -errno : 0;
 }

@@ -28,6 +28,7 @@ struct ns_diag_socket {
     uint64_t inode; /* 0: no descriptor refers to it */
     uint8_t state;
     struct ns_look look; /* at 0: the kernel had none */
+    size_t position;     /* of an answer: the index of its key */
 };
 
 /* A netlink socket in the current network namespace, or -errno. */
@@ -54,10 +55,9 @@ int ns_diag_list_next(struct ns_diag_list *list,
 
 enum { NS_DIAG_AT_ONCE = 32 };
 
-/* Ask for up to NS_DIAG_AT_ONCE sockets in one system call. visit gets the index in keys, and NULL
- * if the socket is gone; it is not called if the answer was lost. 0 or -errno. */
+/* Ask for up to NS_DIAG_AT_ONCE sockets in one system call. The socket has inode 0 if it is gone;
+ * visit is not called if the answer was lost. 0 or -errno. */
 int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
-                void (*visit)(void *context, size_t position, const struct ns_diag_socket *socket),
-                void *context);
+                void (*visit)(void *context, const struct ns_diag_socket *socket), void *context);
 
 #endif

@@ -114,11 +114,11 @@ static void next_turn(struct ns_sampler *sampler, const struct ns_table *table, 
     sampler->turn_ends = now + (uint64_t)TURN_MS * MS;
 }
 
-static void take_answer(void *context, size_t position, const struct ns_diag_socket *seen)
+static void take_answer(void *context, const struct ns_diag_socket *seen)
 {
     struct ns_sampler *sampler = context;
-    struct ns_connection *connection = sampler->asked[position];
-    if (!seen || seen->inode != connection->watched.inode)
+    struct ns_connection *connection = sampler->asked[seen->position];
+    if (seen->inode != connection->watched.inode)
         sampler->gone[sampler->n_gone++] = connection;
     else if (seen->look.at > 0)
         take_look(sampler, connection, &seen->look);
@@ -160,7 +160,6 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
     uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
     for (size_t i = 0; i < sampler->n && !error; i++) {
         struct ns_connection *connection = sampler->connections[i];
-        const struct ns_netns *netns = connection->netns;
         if (all || ns_sampler_is_busy(connection, now)) {
             sampler->asked[n] = connection;
             keys[n++] = &connection->key;
@@ -168,8 +167,8 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
         }
         /* A request is about sockets of one namespace. */
         if (n == NS_DIAG_AT_ONCE || i + 1 == sampler->n ||
-            sampler->connections[i + 1]->netns != netns) {
-            error = n > 0 ? ns_diag_ask(netns->fd, keys, n, take_answer, sampler) : 0;
+            sampler->connections[i + 1]->netns != connection->netns) {
+            error = n > 0 ? ns_diag_ask(connection->netns->fd, keys, n, take_answer, sampler) : 0;
             n = 0;
         }
     }

@@ -120,26 +120,18 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         connection->watched.judge.verdict.looks == 1 && !other && !watch->table.owners.all;
 }
 
-static void take_peer(void *context, size_t position, const struct ns_diag_socket *seen)
-{
-    (void)position;
-    if (seen)
-        take_listed(context, seen);
-}
-
 /* A list takes very much longer than these questions, so that lists are rare. They are still needed
  * for a peer that is not accepted yet, or in another namespace. */
 static void ask_for_peers(struct ns_watch *watch)
 {
     for (size_t i = 0; i < watch->table.n_live; i++) {
         struct ns_connection *connection = watch->table.live[i];
-        struct ns_diag_key key = ns_diag_other_end(&connection->key), *keys = &key;
+        const struct ns_diag_key key = ns_diag_other_end(&connection->key), *const keys = &key;
         if (!connection->wants_peer)
             continue;
         connection->wants_peer = false;
         watch->listed = connection->netns;
-        ns_diag_ask(watch->listed->fd, (const struct ns_diag_key *const *)&keys, 1, take_peer,
-                    watch);
+        ns_diag_ask(watch->listed->fd, &keys, 1, take_listed, watch);
     }
 }
 
