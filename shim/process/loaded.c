@@ -69,9 +69,11 @@ static bool read_page(const void *page, void *buffer, size_t size, uint64_t at)
 static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *status)
 {
     Elf64_Phdr segment;
-    char page[PAGE];
+    char page[PAGE] = {0};
     uint64_t bias = base;
-    int error = ns_proc_memory(proc, base, page, sizeof page);
+    int error = ns_proc_memory(proc, base, page, SELFMAG); /* of a device, no more is read */
+    if (!error && memcmp(page, ELFMAG, SELFMAG) == 0)
+        error = ns_proc_memory(proc, base, page, sizeof page);
     if (error)
         return error;
     for (unsigned i = 0; i < SEGMENTS_MOST && ns_elf_segment(read_page, page, i, &segment); i++)

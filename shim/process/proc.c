@@ -111,7 +111,8 @@ static void read_everything(int process, int end)
     /* If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
     const int dir = dup2(process, STDIN_FILENO);
     dup2(end, STDOUT_FILENO);
-    syscall(SYS_close_range, STDERR_FILENO, ~0U, 0);
+    close(STDERR_FILENO);
+    syscall(SYS_close_range, STDERR_FILENO, ~0U, 0); /* Linux 5.9 */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int fd = openat(dir, names[i], O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && read(fd, bytes, sizeof bytes) >= 0)
