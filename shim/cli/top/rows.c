@@ -17,8 +17,7 @@
 enum {
     LOOK_AGAIN_S = 5,     /* a process may call execve */
     LOOK_AT_STUCK_S = 60, /* one that is stuck takes a second */
-    LOOK_AGAIN_MOST = 8,  /* in one refresh, as no samples are taken meanwhile; besides those with
-                           * the library, whose counts are wanted */
+    LOOK_AGAIN_MOST = 8,  /* of those without counts, as no samples are taken meanwhile */
 };
 
 /* What was known of a process that has ended stays, and its pid may be another process's. */
@@ -29,6 +28,7 @@ static void look_at(struct ns_top_process *process, uint64_t now)
     int error = ns_proc_open(process->pid, &proc);
     process->looked = now;
     if (error == -ETIMEDOUT) {
+        process->looked += (uint64_t)LOOK_AT_STUCK_S * SECOND;
         process->shim = NS_SHIM_STUCK;
         snprintf(process->name, sizeof process->name, "%s", proc.name);
     }
@@ -163,13 +163,16 @@ static void drop_empty(struct ns_top *top)
 /* Look again at the processes that were examined long ago. */
 static void look_again(struct ns_top *top, uint64_t now)
 {
+    const double most = (double)(top->n_rows / LOOK_AGAIN_MOST) * top->seconds;
     unsigned looked = 0;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_process *process = &top->rows[i]->process;
         bool counts =
             top->counts && (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS);
-        uint64_t apart = process->shim == NS_SHIM_STUCK ? LOOK_AT_STUCK_S : LOOK_AGAIN_S;
-        if (process->looked + apart * SECOND >= now || (!counts && looked >= LOOK_AGAIN_MOST))
+        /* So long that those that are behind come next. */
+        double apart = LOOK_AGAIN_S + (counts ? 0 : most);
+        if ((double)process->looked + apart * SECOND >= (double)now ||
+            (!counts && looked >= LOOK_AGAIN_MOST))
             continue;
         look_at(process, now);
         looked += !counts;

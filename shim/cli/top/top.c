@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "base/clock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -95,8 +96,7 @@ static int show(struct ns_top *top)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         status = print(top, screen);
         /* The reader of the lines or the process may have ended. */
-        if (fflush(stdout) != 0 ||
-            (pid && ns_state_is_gone(AT_FDCWD, ns_words("/proc/%d/stat", pid))))
+        if (fflush(stdout) != 0 || (pid && kill(pid, 0) != 0 && errno == ESRCH))
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
