@@ -105,14 +105,12 @@ static void say_failure(struct comparison *comparison)
 {
     int *failed = comparison->failed;
     int status = failed[WITH] ? run_once(comparison, WITHOUT) : NS_EXIT_YES;
-    if (failed[WITHOUT])
-        ns_say("a run without the library failed with status %d%s, so nothing can be compared",
-               failed[WITHOUT], failed[WITH] ? ", as one with it did" : "");
-    else
-        ns_say("a run with the library failed with status %d%s, so nothing can be compared",
-               failed[WITH],
-               status == NS_EXIT_YES && !comparison->interrupted ? ", and one without it did not"
-                                                                 : "");
+    bool differs = !failed[WITHOUT] && status == NS_EXIT_YES && !comparison->interrupted;
+    ns_say("a run %s the library failed with status %d%s, so nothing can be compared",
+           failed[WITHOUT] ? "without" : "with", failed[failed[WITHOUT] ? WITHOUT : WITH],
+           differs                           ? ", and one without it did not"
+           : failed[WITHOUT] && failed[WITH] ? ", as one with it did"
+                                             : "");
 }
 
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */

@@ -4,6 +4,7 @@
 #include "cli/program/program.h"
 
 #include "base/path.h"
+#include "cli/output.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 enum { SECONDS_MOST = 10, CANNOT_EXECUTE = 126 };
 
-static char output[64 * 1024], reason[1024];
+static char output[64 * 1024];
 
 /* In the child. Returns only if the program cannot be executed. */
 static void become(char *const *words, const char *library, bool is_clean, int fd)
@@ -117,17 +118,15 @@ bool ns_trial_find(const char *loader, const char *library, const char *name, ch
     return is_listed(name, path);
 }
 
-#define BECAUSE(...) (snprintf(reason, sizeof reason, __VA_ARGS__), reason)
-
 enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
                                    bool is_preloaded, const char **why)
 {
     char *const words[] = {(char *)loader, (char *)"--list", (char *)program, NULL};
     char path[PATH_MAX];
     if (*loader == '\0' || !is_trusted(loader)) {
-        *why = BECAUSE("%s%s", loader,
-                       *loader ? " belongs to another user than root, and was not run"
-                               : "the program is a loader itself");
+        *why = ns_words("%s%s", loader,
+                        *loader ? " belongs to another user than root, and was not run"
+                                : "the program is a loader itself");
         return NS_TRIAL_UNTRIED;
     }
     int status = run(words, is_preloaded ? NULL : library, false);
@@ -136,7 +135,8 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
     /* "ERROR: ld.so: object '...' from LD_PRELOAD cannot be preloaded (file too short)..." */
     char *line = strstr(output, library);
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
-        *why = BECAUSE("it ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        *why =
+            ns_words("it ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
         return NS_TRIAL_REFUSED;
     }
     if (!line) {
@@ -145,7 +145,7 @@ enum ns_trial_result ns_trial_load(const char *loader, const char *program, cons
     }
     while (line > output && line[-1] != '\n')
         line--;
-    *why = BECAUSE("%.*s", (int)strcspn(line, "\n"), line);
+    *why = ns_words("%.*s", (int)strcspn(line, "\n"), line);
     return NS_TRIAL_REFUSED;
 }
 
@@ -157,9 +157,9 @@ const char *ns_trial_start(const char *program, const char *library)
     if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_EXECUTE && !*output))
         return "cannot be executed";
     if (WIFSIGNALED(status))
-        return BECAUSE("is killed by signal %d (%s)", WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
+        return ns_words("is killed by signal %d (%s)", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) != 0)
-        return BECAUSE("exits with %d: %.900s", WEXITSTATUS(status), output);
-    return *output ? BECAUSE("prints: %.900s", output) : NULL;
+        return ns_words("exits with %d: %.900s", WEXITSTATUS(status), output);
+    return *output ? ns_words("prints: %.900s", output) : NULL;
 }
