@@ -40,13 +40,10 @@ static const struct {
     [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
-static bool is_kernel_since(int major, int minor)
+static bool is_kernel_since(const char *version)
 {
     struct utsname system;
-    int here[2] = {0};
-    uname(&system);
-    sscanf(system.release, "%d.%d", &here[0], &here[1]);
-    return here[0] > major || (here[0] == major && here[1] >= minor);
+    return uname(&system) == 0 && strverscmp(system.release, version) >= 0;
 }
 
 static bool read_options(struct ns_cure *cure)
@@ -59,7 +56,7 @@ static bool read_options(struct ns_cure *cure)
                              .undo = ns_option_text(NS_CURE_UNDO),
                              .dry_run = ns_option_text(NS_CURE_DRY_RUN),
                              .least_delack = ns_socket_least_delack(),
-                             .sets_nodelay = is_kernel_since(6, 1)};
+                             .sets_nodelay = is_kernel_since("6.1")};
     const int selections = (cure->pid != 0) + (cure->unit != NULL) +
                            (ns_option_text(NS_CURE_CGROUP) != NULL) + (cure->port != 0) + cure->all;
     if (selections > 1)
@@ -88,11 +85,9 @@ static bool read_policy(struct ns_cure *cure)
 /* "3 connections", "1 listener", or both. */
 static const char *count(const struct ns_cure_row *row)
 {
-    const char *connections = ns_count(row->connections, "connection"),
-               *listeners = ns_count(row->listeners, "listener");
-    return row->connections && row->listeners ? ns_words("%s and %s", connections, listeners)
-           : row->connections                 ? connections
-                                              : listeners;
+    const char *connections = row->connections ? ns_count(row->connections, "connection") : "";
+    const char *listeners = row->listeners ? ns_count(row->listeners, "listener") : "";
+    return ns_words("%s%s%s", connections, *connections && *listeners ? " and " : "", listeners);
 }
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
@@ -225,10 +220,8 @@ static int follow(struct ns_cure *cure, bool lists_new)
     while (!error && !ns_cure_is_over(cure)) {
         uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
         bool round = is_due(&rounds) && (lists_new || rounds.next == 0);
-        if (round)
-            error = ns_cure_refresh(cure);
-        if (!error && (round || is_due(&lists))) {
-            error = ns_cure_scan(cure);
+        if (round || is_due(&lists)) {
+            error = ns_cure_scan(cure, round);
             was_done(round ? &rounds : &lists, begin);
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
@@ -311,10 +304,9 @@ static bool begin_groups(struct ns_cure *cure)
     cure->error = error;
     if (error && error != -ENOENT)
         ns_say("%s: %s",
-               cure->undo        ? "what the kernel does with new connections stays as it is"
-               : cure->by_kernel ? "the kernel does not cure new connections by this policy, but "
-                                   "earlier cures stay in force"
-                                 : "the kernel does not cure new connections",
+               cure->undo ? "what the kernel does with new connections stays as it is"
+               : kept.n   ? "the kernel does not cure new connections by this policy"
+                          : "the kernel does not cure new connections",
                reason_of(error, cure->policy));
     return true;
 }
@@ -327,7 +319,7 @@ static int cure_sockets(struct ns_cure *cure)
     if (!error && cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
     else if (!error)
-        error = ns_cure_scan(cure);
+        error = ns_cure_scan(cure, false);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
@@ -342,7 +334,7 @@ int ns_cure_main(void)
     static struct ns_cure cure; /* the end of the command releases it */
     if (!read_options(&cure))
         return NS_EXIT_ERROR;
-    if (!is_kernel_since(5, 10)) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
+    if (!is_kernel_since("5.10")) /* where a mark of 2 is allowed, and pidfd_getfd(2) is known */
         return NS_FAIL("Linux 5.10 or newer is needed");
     return read_policy(&cure) ? cure_sockets(&cure) : NS_EXIT_ERROR;
 }

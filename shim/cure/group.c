@@ -195,6 +195,25 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
     return NULL;
 }
 
+static bool add_processes_of(void *context, const char *path)
+{
+    char file[PATH_MAX + 16];
+    int pid;
+    snprintf(file, sizeof file, "%s/cgroup.procs", path);
+    NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
+    while (stream && fscanf(stream, "%d", &pid) == 1)
+        if (pid > 0) /* 0: it is not in this command's PID namespace */
+            ns_owners_add(context, pid);
+    return false;
+}
+
+void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
+{
+    for (size_t i = 0; i < groups->n; i++)
+        if (*groups->at[i].path)
+            walk(groups->at[i].path, add_processes_of, owners);
+}
+
 /* --- Their programs -------------------------------------------------------------------------- */
 
 /* Returns a descriptor, which is close-on-exec, or 0, or -errno. */
@@ -306,8 +325,7 @@ int ns_groups_lock(bool is_dry)
     return 0;
 }
 
-/* Removes the link of a program, and, after the last one, what is left. Before that, the directory
- * of all names must stay, since it has the lock. */
+/* Removes a program's link, and with the last one the directories, of which one has the lock. */
 static void remove_link(uint64_t group, int n)
 {
     NS_AUTO_CLOSE int link = open_link(group, n);

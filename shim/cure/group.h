@@ -6,6 +6,7 @@
 #define NS_GROUP_H
 
 #include "policy/policy.h"
+#include "watch/owners.h"
 
 #include <limits.h>
 
@@ -46,6 +47,9 @@ bool ns_group_path(pid_t pid, char *path, size_t size);
 
 /* Is one of these groups the process's own, or one above that? Returns it or NULL. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
+
+/* Adds the processes of the groups and of those below. */
+void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
 /* Makes the directory of the names and locks it, until the process ends, against other cures and
  * undos. Waits for those. is_dry: does neither. 0; -ENXIO: there is no BPF file system; or another

@@ -110,15 +110,15 @@ static void forget_processes(struct ns_cure_process **list)
     }
 }
 
-/* The unit's name is a component of the path, also where no cgroup2 file system is mounted. */
-static void take_if_chosen(void *context, pid_t pid)
+/* The unit's name is the last or an inner component of the path. */
+static void take_if_of_unit(void *context, pid_t pid)
 {
     struct ns_cure *cure = context;
     char path[64], line[4096];
-    bool found = ns_groups_of(&cure->groups, pid);
+    bool found = false;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
-    while (cure->unit && stream && !found && fgets(line, sizeof line, stream))
+    while (stream && !found && fgets(line, sizeof line, stream))
         for (const char *name = strtok(line, "/\n"); name && !found; name = strtok(NULL, "/\n"))
             found = ns_group_is_of_unit(name, cure->unit);
     if (found)
@@ -206,8 +206,10 @@ static int list_sockets(struct ns_cure *cure)
 /* Read whose descriptors the sockets are. */
 static int find_owners(struct ns_cure *cure)
 {
-    if (cure->unit || (!cure->owners.all && cure->groups.n > 0))
-        ns_proc_each(take_if_chosen, cure);
+    if (cure->unit)
+        ns_proc_each(take_if_of_unit, cure);
+    else if (!cure->owners.all)
+        ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->n_sockets; i++)
         cure->sockets[i].netns->round = cure->owners.stamp;
@@ -304,9 +306,13 @@ int ns_cure_begin(struct ns_cure *cure)
     return error;
 }
 
-int ns_cure_scan(struct ns_cure *cure)
+int ns_cure_scan(struct ns_cure *cure, bool anew)
 {
     int error = 0;
+    if (anew) {
+        forget_processes(&cure->processes);
+        error = find_owners(cure);
+    }
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++) {
         error = list_sockets(cure);
         if (!error && has_new(cure))
@@ -315,12 +321,6 @@ int ns_cure_scan(struct ns_cure *cure)
             treat_all(cure);
     }
     return error;
-}
-
-int ns_cure_refresh(struct ns_cure *cure)
-{
-    forget_processes(&cure->processes);
-    return find_owners(cure);
 }
 
 bool ns_cure_is_over(const struct ns_cure *cure)
