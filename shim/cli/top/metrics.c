@@ -102,11 +102,10 @@ static void count_processes(const struct ns_top *top)
 {
     for (size_t i = 0, first = 0; i < top->n_rows; i++, first = 0) {
         const struct ns_top_process *process = &top->rows[i]->process;
-        bool works = process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS;
         while (top->rows[first]->process.pid != process->pid)
             first++;
         if (first == i)
-            find(&programs, process, NULL, works)->now[works ? NS_SHIM_WORKS : process->shim]++;
+            find(&programs, process, NULL, process->shim == NS_SHIM_WORKS)->now[process->shim]++;
     }
 }
 

@@ -36,10 +36,10 @@ static void look_at(struct ns_top_process *process, uint64_t now)
         process->shim = NS_SHIM_DENIED;
         if (ns_proc_look(&proc) == 0) {
             ns_loaded_find(&proc, &loaded);
-            process->shim = loaded.shim;
+            process->shim = loaded.shim == NS_SHIM_READY ? NS_SHIM_WORKS : loaded.shim;
         }
         ns_proc_name(&proc, process->name, sizeof process->name);
-        if (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS)
+        if (process->shim == NS_SHIM_WORKS)
             ns_metrics_take_library(process, &loaded.stats);
     }
     ns_proc_close(&proc);
@@ -167,8 +167,7 @@ static void look_again(struct ns_top *top, uint64_t now)
     unsigned looked = 0;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_process *process = &top->rows[i]->process;
-        bool counts =
-            top->counts && (process->shim == NS_SHIM_READY || process->shim == NS_SHIM_WORKS);
+        bool counts = top->counts && process->shim == NS_SHIM_WORKS;
         /* So long that those that are behind come next. */
         double apart = LOOK_AGAIN_S + (counts ? 0 : most);
         if ((double)process->looked + apart * SECOND >= (double)now ||

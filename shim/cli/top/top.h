@@ -13,9 +13,9 @@ enum { NS_DONE_SOCKETS, NS_DONE_PUSHES, NS_DONE_ACKS, NS_DONE };
 
 struct ns_top_process {
     pid_t pid;
-    uint64_t started; /* see struct ns_watched */
-    char name[64];    /* printable */
-    enum ns_shim shim;
+    uint64_t started;       /* see struct ns_watched */
+    char name[64];          /* printable */
+    enum ns_shim shim;      /* NS_SHIM_WORKS for NS_SHIM_READY, too */
     uint64_t looked;        /* when it was examined; CLOCK_MONOTONIC ns */
     uint64_t done[NS_DONE]; /* by the library until then, if has_done */
     bool has_done;
