@@ -77,9 +77,9 @@ int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
  * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot
- * be listed. anew: first finds new processes and namespaces, and whether an exec has loaded the
- * library. */
-int ns_cure_scan(struct ns_cure *cure, bool anew);
+ * be listed. With refresh, it first looks for new processes and namespaces, and for programs that
+ * have loaded the library since they were examined. */
+int ns_cure_scan(struct ns_cure *cure, bool refresh);
 
 /* Were there sockets, of --port if that was given, whose process could not be examined? */
 bool ns_cure_has_unowned(const struct ns_cure *cure);

@@ -306,10 +306,10 @@ int ns_cure_begin(struct ns_cure *cure)
     return error;
 }
 
-int ns_cure_scan(struct ns_cure *cure, bool anew)
+int ns_cure_scan(struct ns_cure *cure, bool refresh)
 {
     int error = 0;
-    if (anew) {
+    if (refresh) {
         forget_processes(&cure->processes);
         error = find_owners(cure);
     }
