@@ -367,7 +367,9 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
 		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
 		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
-	sed -i 's#/etc/nagleshim#$(POLICIES)#g' $(SHARED)/default.json $(SHARED)/policies/*.json
+	@# An editor finds the schema of a policy that is copied elsewhere, too.
+	sed -i -E -e 's#/etc/nagleshim#$(POLICIES)#g' -e 's#("\$$schema": ")[^"]*#\1file://$(DATADIR)/nagleshim/policy.schema.json#' \
+		$(SHARED)/default.json $(SHARED)/policies/*.json
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/

@@ -67,6 +67,9 @@ expected_files() {
     run "$bin/nagleshim" run -- printenv LD_PRELOAD
     [[ $status -eq 0 && $output == "$INSTALLED/usr/local/lib/libnagleshim.so" ]]
     "$bin/nagleshim" check "$share/default.json" "$share"/policies/*.json
+    # A copy of a policy in another directory still names the schema.
+    grep -qF '"$schema": "file:///usr/local/share/nagleshim/policy.schema.json"' "$share/default.json"
+    [[ -z $(grep -LF '"$schema": "file:///usr/local/share/nagleshim/policy.schema.json"' "$share"/policies/*.json) ]]
     echo '{"version": 1, "rules": []}' >"$policy"
     quiet_make install DESTDIR="$INSTALLED"
     quiet_make uninstall DESTDIR="$INSTALLED"
