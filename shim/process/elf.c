@@ -181,6 +181,8 @@ const char *ns_elf_path_unfit(const char *path, uint16_t narrow)
         return "is empty";
     else if (ns_elf_inspect(fd, &elf) != 0 || ((elf.native || elf.narrow) && !elf.is_library))
         return "is not a library";
+    else if (elf.interpreter[0])
+        return "is a program";
     else if (narrow ? elf.narrow != narrow : !elf.native)
         return "is built for another kind of machine";
     else if (elf.needs > (uint64_t)st.st_size)

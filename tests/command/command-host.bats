@@ -154,10 +154,25 @@ CASES
         chmod "$mode" "$R$path"
         [[ $path != /opt/app ]] || library=/opt/lib/libnagleshim.so
         enable --preload
-        refused "$path (user 0, mode 0$mode): another user than root could replace the library"
+        refused "$path (user 0, mode 0$mode): another user than root could replace $library"
         chmod 0755 "$R$path"
     done
+    # A link counts as what it leads to: here from one directory of root's to another, through one that others may write to.
+    mkdir -p "$R/usr/lib/via" "$R/opt/theirs"
+    chmod 0777 "$R/opt/theirs"
+    ln -s /usr/lib/libnagleshim.so "$R/opt/theirs/link"
+    ln -s /opt/theirs/link "$R/usr/lib/via/libnagleshim.so"
+    library=/usr/lib/via/libnagleshim.so
+    enable --preload
+    refused "/opt/theirs (user 0, mode 0777): another user than root could replace $library"
+    # Nor is such a program started.
+    mv "$R/bin/true" "$R/bin/real"
+    ln -s /bin/real "$R/opt/theirs/true"
+    ln -s ../opt/./theirs/../theirs/true "$R/bin/true"
     library=/usr/lib/libnagleshim.so
+    enable --preload
+    refused "/bin/true was not started: /opt/theirs (user 0, mode 0777): another user than root could replace /bin/true"
+    mv "$R/bin/real" "$R/bin/true"
     chmod 0640 "$R$library"
     enable --preload
     refused "$library is not a file that every user can read (mode 0640)"
@@ -166,7 +181,7 @@ CASES
     refused "has a character that LD_PRELOAD or a unit cannot express"
     chown 65533 "$R$library" 2>/dev/null || return 0 # only root can change the owner
     enable --preload
-    refused "$library (user 65533, mode 0644): another user than root could replace the library"
+    refused "$library (user 65533, mode 0644): another user than root could replace $library"
 }
 
 @test "enable --preload refuses a system of musl, whose loader does not read that file" {

@@ -164,7 +164,7 @@ static void judge_entry(struct ns_examination *examination, const char *entry, c
         ns_proc_lives_elsewhere(proc) ? " in the process's own root or mount namespace" : "";
     const char *unfit;
     char link[32];
-    if (!strchr(entry, '/') || strchr(entry, '$')) {
+    if (ns_preload_is_searched(entry)) {
         ADD(REASON, "missing", "%s names %s, which its loader did not load%s; write the full path",
             source, entry, where);
         return;

@@ -58,35 +58,36 @@ static void judge_file(const struct ns_reach *reach)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }
 
-/* Does the program or a library that it loads at its start call libc for sockets? */
-static bool makes_sockets(const char *program, const char *library)
+/* What a program without sockets of its own may need, too. */
+static bool may_make_sockets(const char *name, size_t length)
 {
-    const char *place = NULL;
-    char path[PATH_MAX];
-    bool found = ns_elf_path_makes_sockets(program);
-    while (!found && ns_trial_next_file(&place, library, path))
-        found = ns_elf_path_makes_sockets(path);
-    return found;
+    return !ns_reach_libc(name) && strncmp(name, "libc.", 5) != 0 &&
+           strncmp(name, "libpthread.", 11) != 0 && length > 0;
 }
 
-/* Would the program's loader load the library? */
-static void judge_loading(const struct ns_reach *reach, const char *library, bool is_preloaded)
+/* Does the program's file call libc for sockets, or need a library that may? */
+static bool makes_sockets(const char *program)
 {
-    const char *reason;
+    char name[NAME_MAX + 1];
+    return ns_elf_path_makes_sockets(program) ||
+           ns_elf_path_needs(program, may_make_sockets, name, sizeof name);
+}
+
+/* The loader is not asked: it may be any file, and reads the program's, which may be hostile. */
+static void judge_loading(const struct ns_reach *reach, const char *library)
+{
+    const char *libc = ns_reach_libc(reach->loader), *unfit = NULL;
+    char path[PATH_MAX];
     if (reach->verdict != NS_REACH_YES)
         return;
-    switch (ns_trial_load(reach->loader, reach->file, library, is_preloaded, &reason)) {
-    case NS_TRIAL_LOADED:
-        ns_output_fact("trial", "the program's loader accepts the library");
-        has_sockets = makes_sockets(reach->file, library);
-        break;
-    case NS_TRIAL_REFUSED:
-        REASON("the library would not load: the loader says of %s: %s", library, reason);
-        break;
-    case NS_TRIAL_UNTRIED:
-        ns_output_fact("trial", "not possible: %s", reason);
-        break;
-    }
+    if (!ns_preload_is_searched(library))
+        unfit = ns_elf_path_unfit(library, reach->narrow);
+    else if (libc && strcmp(libc, "glibc") == 0 && !getenv("LD_LIBRARY_PATH") &&
+             ns_preload_search(library, reach->narrow, path) == 0)
+        unfit = "is in no directory that the loader searches";
+    if (unfit)
+        REASON("the library would not load: %s %s", library, unfit);
+    has_sockets = makes_sockets(reach->file);
 }
 
 /* Is the library preloaded here? It is if it is named, whether or not it loads. */
@@ -107,8 +108,10 @@ static bool judge_library(const struct ns_reach *reach)
     if (missing) {
         REASON("%s", missing);
     } else {
-        ns_output_fact("library", "%s%s%s", library, source ? ", from " : "", source ? source : "");
-        judge_loading(reach, library, source);
+        ns_output_fact(
+            "library", "%s%s%s%s", library, source ? ", from " : "", source ? source : "",
+            ns_preload_is_searched(library) ? ", which the program's loader searches for" : "");
+        judge_loading(reach, library);
     }
     if (ns_environment_off())
         REASON("%s", ns_environment_off());

@@ -132,17 +132,6 @@ static int disable(const struct ns_host *host)
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
-/* Why the loader does not find the library, whose name has no slash, or has $LIB; or NULL. */
-static const char *unfound(const char *unit, const char *library)
-{
-    static struct ns_reach reach;
-    const char *reason;
-    ns_reach_inspect("/bin/true", &reach);
-    bool is_refused =
-        ns_trial_load(reach.loader, reach.file, library, !unit, &reason) == NS_TRIAL_REFUSED;
-    return is_refused ? reason : NULL;
-}
-
 /* unit: NULL for every program. Is the library good? */
 static bool print_enabled(const char *unit, const char *library)
 {
@@ -150,8 +139,12 @@ static bool print_enabled(const char *unit, const char *library)
     ns_output_fact(unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
     ns_output_text(entry, "library", library);
-    bool is_path = library[0] == '/' && !strchr(library, '$');
-    const char *wrong = is_path ? ns_elf_path_unfit(library, 0) : unfound(unit, library);
+    char path[PATH_MAX];
+    const char *wrong = NULL;
+    if (!ns_preload_is_searched(library))
+        wrong = ns_elf_path_unfit(library, 0);
+    else if (ns_preload_search(library, 0, path) == 0)
+        wrong = "is in no directory that the loader searches";
     if (wrong)
         ns_output_fact("wrong", "%s %s", library, wrong);
     return !wrong;

@@ -44,7 +44,8 @@ bool ns_file_remove(const char *path);
 int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
 
-/* Is this library the file that the loader of its programs finds for a name without a slash? */
+/* Is this library the only file that the loader of its programs may find for a name without a
+ * slash? */
 bool ns_host_is_found(const char *name, const char *library);
 
 int ns_host_preload_enable(const struct ns_host *host);

@@ -13,33 +13,14 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Do the file and the directories above it belong to root, and can only root write to them? */
-static bool is_roots(const char *file)
-{
-    char path[PATH_MAX], *at = path;
-    struct stat st;
-    for (snprintf(path, sizeof path, "%s", file);; at = dirname(at)) {
-        if (stat(at, &st) != 0)
-            return NS_REFUSE("%s: %s", at, strerror(errno));
-        if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-            return NS_REFUSE(
-                "%s (user %u, mode %04o): another user than root could replace the library", at,
-                st.st_uid, st.st_mode & 07777);
-        if (strcmp(at, "/") == 0)
-            return true;
-    }
-}
-
 bool ns_host_judge_library(const struct ns_host *host)
 {
-    static const char program[] = "/bin/true";
     const char *library = host->library;
     char path[PATH_MAX];
     const char *reason;
@@ -51,13 +32,14 @@ bool ns_host_judge_library(const struct ns_host *host)
     if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
         return NS_REFUSE("%s is not a file that every user can read (mode %04o)", path,
                          st.st_mode & 07777);
-    if (!is_roots(library) || !is_roots(path))
-        return false;
-    if ((reason = ns_trial_start(program, NULL)))
-        return NS_REFUSE("%s %s, also without the library: is a line of " NS_PRELOAD_FILE " wrong?",
-                         program, reason);
-    if ((reason = ns_trial_start(program, library)))
-        return NS_REFUSE("%s, started with the library, %s", program, reason);
+    if ((reason = ns_trial_replaceable(library)))
+        return NS_REFUSE("%s", reason);
+    if ((reason = ns_trial_start(NULL)))
+        return NS_REFUSE("/bin/true %s, also without the library: is a line of " NS_PRELOAD_FILE
+                         " wrong?",
+                         reason);
+    if ((reason = ns_trial_start(library)))
+        return NS_REFUSE("/bin/true, started with the library, %s", reason);
     return true;
 }
 
@@ -68,15 +50,13 @@ static const struct {
 
 bool ns_host_is_found(const char *name, const char *library)
 {
-    static struct ns_reach reach;
-    char path[PATH_MAX], found[PATH_MAX], meant[PATH_MAX];
-    ns_reach_inspect("/bin/true", &reach);
-    const char *loader = reach.loader;
+    char found[PATH_MAX], meant[PATH_MAX];
+    uint16_t narrow = 0;
     for (size_t i = 0; i < sizeof narrow_loaders / sizeof *narrow_loaders; i++)
         if (!ns_elf_path_unfit(library, narrow_loaders[i].machine))
-            loader = narrow_loaders[i].loader;
-    return ns_trial_find(loader, library, name, path) && realpath(path, found) &&
-           realpath(library, meant) && strcmp(found, meant) == 0;
+            narrow = narrow_loaders[i].machine;
+    return ns_preload_search(name, narrow, found) == 1 && realpath(library, meant) &&
+           strcmp(found, meant) == 0;
 }
 
 /* May 32-bit programs start here, too? Then a path would fit one kind of program only, but each
@@ -98,13 +78,14 @@ static bool name_for_both(const struct ns_host *host, const char **name)
         }
         const char *const libraries[] = {host->library, narrow};
         for (size_t j = 0; j < 2; j++) {
-            if (!is_roots(libraries[j]))
-                return false;
+            const char *reason = ns_trial_replaceable(libraries[j]);
+            if (reason)
+                return NS_REFUSE("%s", reason);
             if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j]))
                 return NS_REFUSE(
-                    "%s is not the file that its loader finds for " NS_LIBRARY_NAME
+                    "%s is not the only file that its loader may find for " NS_LIBRARY_NAME
                     ", the name that fits 32-bit programs, too: install it in a directory that "
-                    "ldconfig lists",
+                    "ldconfig lists, and no other one",
                     libraries[j]);
         }
         *name = NS_LIBRARY_NAME;
@@ -178,7 +159,7 @@ static bool remove_entries(const struct ns_host *host, char *text)
 /* Starts a program with the new file; restores the old one if that fails. */
 static int try_file(const char *library, struct ns_change *change)
 {
-    const char *reason = ns_trial_start("/bin/true", NULL);
+    const char *reason = ns_trial_start(NULL);
     if (reason)
         return NS_FAIL("/bin/true, started with the library, %s; %s", reason,
                        ns_change_undo(change) ? "nothing was changed"

@@ -2,6 +2,7 @@
 /* Owns the search for the library and the order of LD_PRELOAD. Changes no environment. */
 #include "cli/program/program.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "process/scope.h"
@@ -41,6 +42,44 @@ static bool exists_for_narrow(const char *here, const char *name, uint16_t narro
                 return true;
     }
     return false;
+}
+
+/* Adds the files of this pattern that differ from the first one, path. Returns how many there are.
+ */
+static unsigned add_found(unsigned n, const char *pattern, uint16_t narrow, char path[PATH_MAX])
+{
+    NS_AUTO_GLOB glob_t files = {0};
+    char found[PATH_MAX];
+    glob(pattern, GLOB_BRACE, NULL, &files);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        if (ns_elf_path_unfit(files.gl_pathv[i], narrow) || !realpath(files.gl_pathv[i], found) ||
+            (n > 0 && strcmp(found, path) == 0))
+            continue;
+        if (n++ == 0)
+            snprintf(path, PATH_MAX, "%s", found);
+    }
+    return n;
+}
+
+/* The directories that loaders search without being told to, and those of ldconfig's list. */
+unsigned ns_preload_search(const char *entry, uint16_t narrow, char path[PATH_MAX])
+{
+#define LIBS "lib{,64,32,/*-linux-gnu*}"
+    const char *lib = strstr(entry, "$LIB/");
+    if (lib)
+        return add_found(0, ns_words("%.*s" LIBS "%s", (int)(lib - entry), entry, lib + 4), narrow,
+                         path);
+    if (strpbrk(entry, "/$"))
+        return 0;
+    unsigned n = add_found(0, ns_words("{/usr,}/" LIBS "/%s", entry), narrow, path);
+    NS_AUTO_FCLOSE FILE *list = fopen("/etc/ld.so.cache", "re"); /* has paths, with zero bytes */
+    NS_AUTO_FREE char *line = NULL;
+    size_t room = 0;
+    while (list && getdelim(&line, &room, '\0', list) > 0)
+        if (*line == '/' && strcmp(ns_path_base(line), entry) == 0)
+            n = add_found(n, line, narrow, path);
+    return n;
+#undef LIBS
 }
 
 const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX])

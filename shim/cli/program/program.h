@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* --- environment.c: the variables that the library reads -------------------------------------- */
 
@@ -60,6 +61,17 @@ const char *ns_preload_join(const char *old, const char *library);
  * neighbours of these directories, and in those of the system. Returns NULL, or, if none is found
  * or one that does not load, a sentence that says so, without its full stop. */
 const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX]);
+
+/* Is it a name without a slash, or has it a token like $LIB? */
+static inline bool ns_preload_is_searched(const char *entry)
+{
+    return !strchr(entry, '/') || strchr(entry, '$');
+}
+
+/* How many files there are that a loader of the system may take for an entry of LD_PRELOAD that it
+ * searches for: a name without a slash, or a path with $LIB. narrow: ns_elf.narrow of its programs.
+ * path gets the first one. */
+unsigned ns_preload_search(const char *entry, uint16_t narrow, char path[PATH_MAX]);
 
 /* The same for the library that cures. False, after a message, if it is not found. */
 bool ns_preload_take(uint16_t narrow, char path[PATH_MAX]);
@@ -140,28 +152,15 @@ int ns_program_say_failure(const char *word, int error);
 /* 'rule 2 "quotes"', or 'rule 2' if it has no name. */
 const char *ns_rule_title(const struct ns_rule *rule);
 
-/* --- trial.c: the library in a child of this command ------------------------------------------ */
+/* --- trial.c: /bin/true with the library ------------------------------------------------------ */
 
-/* The file that the loader, which must be glibc's, finds for name, a name without a slash in
- * LD_PRELOAD. library: any that needs libc. False if it finds none. */
-bool ns_trial_find(const char *loader, const char *library, const char *name, char path[PATH_MAX]);
+/* Why another user than root could replace the file, as a sentence: it, or a directory or link on
+ * the way to it, is not root's, or others may write to it. NULL: nobody could. */
+const char *ns_trial_replaceable(const char *file);
 
-enum ns_trial_result { NS_TRIAL_LOADED, NS_TRIAL_REFUSED, NS_TRIAL_UNTRIED };
-
-/* Lets the loader list what it would load; no code of the program or of the library runs. loader:
- * what program asks for, "" if it asks for none. is_preloaded: LD_PRELOAD or ld.so.preload names
- * the library already; otherwise it is put into LD_PRELOAD. why is set for REFUSED (the loader's
- * message) and UNTRIED, until the next trial. Takes ten seconds at most. */
-enum ns_trial_result ns_trial_load(const char *loader, const char *program, const char *library,
-                                   bool is_preloaded, const char **why);
-
-/* After NS_TRIAL_LOADED: the next file that the loader has listed, except the libraries of libc and
- * library itself; false if there is none. *place is NULL at first. */
-bool ns_trial_next_file(const char **place, const char *library, char path[PATH_MAX]);
-
-/* Runs a program without arguments, in a clean environment with library in LD_PRELOAD; NULL:
- * without LD_PRELOAD. NULL if it exits with 0 and prints nothing; otherwise the end of a sentence
- * that begins with the program, until the next trial. Takes ten seconds at most. */
-const char *ns_trial_start(const char *program, const char *library);
+/* Starts /bin/true, in a clean environment with library in LD_PRELOAD; NULL: without LD_PRELOAD.
+ * Neither it nor its loader may be replaceable. NULL if it exits with 0 and prints nothing;
+ * otherwise the end of a sentence that begins with /bin/true. Takes ten seconds at most. */
+const char *ns_trial_start(const char *library);
 
 #endif

@@ -70,13 +70,13 @@ both_log() {
     host disable --root "$R"
     put_library /usr/local/lib/other build/i386 i686-linux-gnu-gcc
     host enable --root "$R" --preload --library "$WIDE/libnagleshim.so"
-    expect 2 stderr has "/usr/local/lib/other/libnagleshim.so is not the file that its loader finds"
+    expect 2 stderr has "/usr/local/lib/other/libnagleshim.so is not the only file that its loader may find"
     [[ ! -e $R/etc/ld.so.preload ]]
     # A name that no loader finds is not good.
     rm "$R$WIDE/libnagleshim.so"
     echo libnagleshim.so >"$R/etc/ld.so.preload"
     host status --root "$R"
-    expect 1 output has "cannot be preloaded"
+    expect 1 output has "is in no directory that the loader searches"
 }
 
 @test "run, doctor, diagnose and compare take the library of the program's kind" {
