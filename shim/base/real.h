@@ -64,8 +64,7 @@ extern struct ns_real ns_real;
 /* The next definition of a call. Looks it up if necessary, since another library's constructor may
  * run before this one's. Never NULL: if the libc lacks the call, a function that fails with ENOSYS.
  */
-#define NS_REAL(name) NS_REAL_OF(name) /* which expands the name: see calls/timed.h */
-#define NS_REAL_OF(name)                                                                           \
+#define NS_REAL(name)                                                                              \
     (__builtin_expect(ns_real.name != NULL, 1)                                                     \
          ? ns_real.name                                                                            \
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))

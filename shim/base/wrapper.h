@@ -22,8 +22,27 @@
 #define NS_SECOND_NAME(name, second)                                                               \
     NS_EXPORT extern __typeof__(name) second __attribute__((alias(#name), nothrow, leaf));
 
-/* Can a wait with this timeout take time? NULL: there is no timeout. */
-#define NS_TAKES_TIME(time) (!(time) || (time)->tv_sec != 0 || (time)->tv_nsec != 0)
+/* Can a wait with this struct timespec take time? NULL: there is no timeout. An invalid one is an
+ * error, ready or not. */
+#define NS_TAKES_TIME(time)                                                                        \
+    (!(time) || ((time)->tv_sec >= 0 && (time)->tv_nsec >= 0 && (time)->tv_nsec < 1000000000 &&    \
+                 ((time)->tv_sec != 0 || (time)->tv_nsec != 0)))
+
+/* Does a wait for this semaphore take time? */
+static inline bool ns_semaphore_waits(sem_t *semaphore)
+{
+    int value = 0;
+    return NS_REAL(sem_getvalue)(semaphore, &value) != 0 || value <= 0;
+}
+
+/* The bytes that sendmmsg or recvmmsg has moved in count messages. */
+static inline size_t ns_bytes_of(const struct mmsghdr *messages, int count)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += messages[i].msg_len;
+    return bytes;
+}
 
 /* Does a futex() with that operation wait? */
 static inline bool ns_futex_waits(int operation)

@@ -17,14 +17,6 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* A call begins that may block. Returns whether it must first be made with zero timeout. One load,
- * if nothing is pending. */
-static inline bool ns_wait_begins(void)
-{
-    ns_thread.waits++;
-    return ns_pending_any() && ns_pending_before_wait();
-}
-
 /* Before a call that may block, and cannot be made without waiting. */
 static inline void ns_before_wait(void)
 {

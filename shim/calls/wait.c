@@ -1,9 +1,83 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported waits for time, signals, threads and children. Each flushes what is pending and is
- * then made as the program asked. As async-signal-safe as the calls themselves. */
+/* The exported waits. If nothing is pending, each costs one load. Otherwise a wait for descriptors
+ * or children is first made without waiting (a probe). If something is ready, its result is
+ * returned, and only what has been pending for long is sent. If not, everything pending is sent,
+ * and the call is made as the program asked. Nothing reads the caller's memory before the kernel
+ * has accepted it. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
+#include "conn/kernel.h"
+
+#include <string.h>
+
+/* The timeout of a probe. */
+static const struct timespec no_time;
+
+/* select overwrites its sets. They are saved before a probe. */
+struct sets {
+    size_t size;
+    fd_set saved[3];
+};
+
+/* Returns false if the kernel would not accept the sets, or if they are too large. */
+static bool save_sets(struct sets *sets, fd_set *const given[3], int count)
+{
+    if (count < 0 || count > FD_SETSIZE)
+        return false;
+    uintptr_t known = (uintptr_t)sets;
+    sets->size = ((size_t)count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask);
+    for (int i = 0; i < 3; i++) {
+        if (!given[i])
+            continue;
+        if (!ns_kernel_can_read(given[i], sets->size, &known))
+            return false;
+        memcpy(&sets->saved[i], given[i], sets->size);
+    }
+    return true;
+}
+
+/* The probe of select, and of pselect with its mask. Sets that cannot be saved are not probed. */
+static int select_now(int count, fd_set *const given[3], const sigset_t *const *mask)
+{
+    struct sets sets;
+    if (!save_sets(&sets, given, count))
+        return 0;
+    struct timeval none = {0, 0};
+    int found = mask ? NS_REAL(pselect)(count, given[0], given[1], given[2], &no_time, *mask)
+                     : NS_REAL(select)(count, given[0], given[1], given[2], &none);
+    for (int i = 0; i < 3 && found == 0; i++)
+        if (given[i])
+            memcpy(given[i], &sets.saved[i], sets.size);
+    return found;
+}
+
+/* The part that is used while something is pending is out of line, so that the other one saves no
+ * registers. */
+#define WAIT(type, name, parameters, arguments, when, probe, failure)                              \
+    __attribute__((noinline)) static type pending_##name parameters                                \
+    {                                                                                              \
+        type result;                                                                               \
+        if (!(when)) {                                                                             \
+            result = NS_REAL(name) arguments;                                                      \
+            ns_after_probe();                                                                      \
+            return result;                                                                         \
+        }                                                                                          \
+        if (ns_pending_before_wait() && (result = (probe)) != 0) {                                 \
+            ns_after_probe();                                                                      \
+            return result;                                                                         \
+        }                                                                                          \
+        ns_flush_pending();                                                                        \
+        return NS_REAL(name) arguments;                                                            \
+    }                                                                                              \
+    NS_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        ns_thread.waits++;                                                                         \
+        return ns_pending_any() ? pending_##name arguments : NS_REAL(name) arguments;              \
+    }
 
 #define NS_CALL(...)
+#define NS_WAIT(...) WAIT(__VA_ARGS__) /* which expands the name */
+
+/* Waits for time, signals, threads and anything else. */
 #define NS_SLEEP(type, name, parameters, arguments, failure)                                       \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
@@ -11,74 +85,3 @@
         return NS_REAL(name) arguments;                                                            \
     }
 #include "base/calls.def"
-#undef NS_CALL
-
-/* A wait for a free semaphore does not wait. */
-static void before_sem(sem_t *semaphore)
-{
-    int value = 0;
-    if (NS_REAL(sem_getvalue)(semaphore, &value) == 0 && value > 0)
-        ns_after_probe();
-    else
-        ns_flush_pending();
-}
-
-#define SEM_WAIT(name, parameters, arguments)                                                      \
-    NS_EXPORT int name parameters                                                                  \
-    {                                                                                              \
-        if (ns_wait_begins())                                                                      \
-            before_sem(semaphore);                                                                 \
-        return NS_REAL(name) arguments;                                                            \
-    }
-SEM_WAIT(sem_wait, (sem_t * semaphore), (semaphore))
-SEM_WAIT(sem_timedwait, (sem_t * semaphore, const struct timespec *until), (semaphore, until))
-SEM_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const struct timespec *until),
-         (semaphore, clock, until))
-NS_IF_TIME64(SEM_WAIT(__sem_timedwait64, (sem_t * semaphore, const struct ns_timespec64 *until),
-                      (semaphore, until)))
-NS_IF_TIME64(SEM_WAIT(__sem_clockwait64,
-                      (sem_t * semaphore, clockid_t clock, const struct ns_timespec64 *until),
-                      (semaphore, clock, until)))
-
-/* A wait for a child. If something is pending, it is first made without waiting, which writes
- * status and usage only if there is a child. */
-#define WAIT_CHILD(name, parameters, CALL)                                                         \
-    NS_EXPORT pid_t name parameters                                                                \
-    {                                                                                              \
-        if (options & WNOHANG) {                                                                   \
-            ns_thread.waits++;                                                                     \
-            ns_after_probe();                                                                      \
-        } else if (ns_wait_begins()) {                                                             \
-            int waits = options;                                                                   \
-            options |= WNOHANG;                                                                    \
-            pid_t found = CALL;                                                                    \
-            if (found != 0)                                                                        \
-                return found;                                                                      \
-            ns_flush_pending();                                                                    \
-            options = waits;                                                                       \
-        }                                                                                          \
-        return CALL;                                                                               \
-    }
-#define WAIT3(name, usage_type)                                                                    \
-    WAIT_CHILD(name, (int *status, int options, usage_type *usage),                                \
-               NS_REAL(name)(status, options, usage))
-#define WAIT4(name, usage_type)                                                                    \
-    WAIT_CHILD(name, (pid_t pid, int *status, int options, usage_type *usage),                     \
-               NS_REAL(name)(pid, status, options, usage))
-WAIT_CHILD(waitpid, (pid_t pid, int *status, int options), NS_REAL(waitpid)(pid, status, options))
-WAIT3(wait3, struct rusage)
-WAIT4(wait4, struct rusage)
-NS_IF_TIME64(WAIT3(__wait3_time64, void))
-NS_IF_TIME64(WAIT4(__wait4_time64, void))
-
-/* waitid reports "none yet" in its siginfo, so there is no probe. */
-NS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
-{
-    if (options & WNOHANG) {
-        ns_thread.waits++;
-        ns_after_probe();
-    } else {
-        ns_before_wait();
-    }
-    return NS_REAL(waitid)(type, id, info, options);
-}

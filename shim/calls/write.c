@@ -17,6 +17,27 @@ static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
     return !ns_pending_any() || ns_pending_skips(fd, false);
 }
 
+/* Out of line: the path of other descriptors saves no registers then. */
+__attribute__((noinline)) static ssize_t write_managed(int fd, const void *data, size_t size)
+{
+    struct ns_conn *conn = ns_socket_managed(fd, false);
+    struct ns_write one = ns_out_begin(fd, conn, size, 0);
+    if (!one.conn)
+        return NS_REAL(write)(fd, data, size);
+    ssize_t result = NS_REAL(write)(fd, data, size);
+    ns_out_end(one, fd, 0, result);
+    return result;
+}
+
+NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
+{
+    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    if (__builtin_expect(passes(fd, conn, false), 1) ||
+        (ns_fd_is_conn(conn) && ns_out_goes_on(conn)))
+        return NS_REAL(write)(fd, data, size);
+    return write_managed(fd, data, size);
+}
+
 /* As many messages as the kernel sends in one call (UIO_MAXIOV). */
 static void rights_sent(int fd, const struct mmsghdr *messages, int from, unsigned count,
                         void (*visit)(int fd))

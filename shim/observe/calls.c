@@ -18,14 +18,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-static size_t bytes_of(const struct mmsghdr *messages, int count)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += messages[i].msg_len;
-    return bytes;
-}
-
 #define NS_CALL(...)
 #define NS_WRITE(type, name, parameters, arguments, fd, flags, size, bytes, failure)               \
     NS_EXPORT type name parameters                                                                 \
@@ -40,7 +32,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
         return result;                                                                             \
     }
 
-#define NS_READ(type, name, parameters, arguments, fd, flags, failure)                             \
+#define NS_READ(type, name, parameters, arguments, fd, flags, after, failure)                      \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         struct ns_observed *conn = ns_descriptor_conn(fd);                                         \
@@ -55,7 +47,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
         return result;                                                                             \
     }
 
-#define NS_WAIT(type, name, parameters, arguments, when, failure)                                  \
+#define NS_WAIT(type, name, parameters, arguments, when, probe, failure)                           \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         if (!ns_recorder_is_open() || !(when))                                                     \
@@ -67,7 +59,7 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
     }
 
 #define NS_SLEEP(type, name, parameters, arguments, failure)                                       \
-    NS_WAIT(type, name, parameters, arguments, true, failure)
+    NS_WAIT(type, name, parameters, arguments, true, 0, failure)
 
 /* Without them the record may be impossible to make. */
 #define NS_PRIVILEGES(type, name, parameters, arguments, failure)                                  \
@@ -76,6 +68,13 @@ static size_t bytes_of(const struct mmsghdr *messages, int count)
         ns_recorder_make();                                                                        \
         return NS_REAL(name) arguments;                                                            \
     }
+
+/* Not generated: they have functions of their own in calls/. */
+NS_WRITE(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size), fd, 0, size,
+         (size_t)result, MINUS_ONE)
+NS_READ(ssize_t, read, (int fd, void *data, size_t size), (fd, data, size), fd, 0, , MINUS_ONE)
+NS_READ(ssize_t, __read_chk, (int fd, void *data, size_t size, size_t room), (fd, data, size, room),
+        fd, 0, , MINUS_ONE)
 
 #include "base/calls.def"
 

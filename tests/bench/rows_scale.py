@@ -49,7 +49,8 @@ def bench_scale(bench):
 
 def bench_calls(bench):
     for kind, title, most in (("pipe", "write to a pipe", 40), ("tcp", "write to a TCP socket, nodelay", 80),
-                              ("poll", "poll with nothing pending", 40)):
+                              ("poll", "poll with nothing pending", 40),
+                              ("select", "select with nothing pending", 40)):
         name = f"added to one call: {title}"
         if bench.wanted(name):
             bench.add_most(name, "1", [added(bench, kind, 10, 1, 20, modes()["nodelay"]) / 100], most, "instr")

@@ -4,8 +4,8 @@
  * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
  *                                         its own connection, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
- *        bench_scale pipe|tcp|poll SOCKETS 1 COUNT: 100 * COUNT bytes are written to a pipe or to a
- *                                         connection, or a pipe is asked for room as often;
+ *        bench_scale pipe|tcp|poll|select SOCKETS 1 COUNT: 100 * COUNT bytes are written to a pipe
+ *                                         or to a connection, or a pipe is asked for room as often;
  *        bench_scale ready SOCKETS: half of the sockets are accepted, and each has written and
  *                                         read a byte; says "ready", and ends when its standard
  *                                         input does. */
@@ -80,22 +80,31 @@ static void run_threads(size_t threads)
         pthread_join(pairs[i].thread, NULL);
 }
 
+/* Is there room in fd? */
+static bool has_room(bool selects, int fd)
+{
+    fd_set writes;
+    FD_ZERO(&writes);
+    FD_SET(fd, &writes);
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    return selects ? select(fd + 1, NULL, &writes, NULL, NULL) == 1 : poll(&room, 1, -1) == 1;
+}
+
 /* Calls of one thread, with nothing pending. */
 static void run_calls(const char *kind)
 {
     int ends[2];
-    bool polls = strcmp(kind, "poll") == 0;
+    bool selects = strcmp(kind, "select") == 0, asks = selects || strcmp(kind, "poll") == 0;
     if (pipe(ends) != 0)
         die_errno("pipe");
     struct pair pair = {.near = ends[1], .far = ends[0]};
     if (strcmp(kind, "tcp") == 0)
         pair = *open_pairs(1);
-    struct pollfd room = {.fd = pair.near, .events = POLLOUT};
     for (size_t i = 0; i < count; i++) {
         for (int j = 0; j < BATCH; j++)
-            if (polls ? poll(&room, 1, -1) != 1 : write(pair.near, "x", 1) != 1)
+            if (asks ? !has_room(selects, pair.near) : write(pair.near, "x", 1) != 1)
                 die_errno(kind);
-        if (!polls)
+        if (!asks)
             empty(pair.far, BATCH);
     }
 }
@@ -122,7 +131,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "ready") == 0)
         return be_ready(parse_count(argv[2]));
     if (argc != 5)
-        usage_error("needs calls|pipe|tcp|poll SOCKETS THREADS COUNT");
+        usage_error("needs calls|pipe|tcp|poll|select SOCKETS THREADS COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
