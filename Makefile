@@ -282,8 +282,7 @@ deps: ## install the packages that all targets need, after listing them
 # clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
 FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) $(CLANG_WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
-FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c shim/cure/code.c \
-	shim/process/sanitize.c) $B/fuzz/obj/cJSON.o
+FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c shim/cure/code.c) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 $B/fuzz/obj/cJSON.o: $(CJSON_C)

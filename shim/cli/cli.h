@@ -4,8 +4,6 @@
 #ifndef NS_CLI_H
 #define NS_CLI_H
 
-#include "process/sanitize.h"
-
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -35,7 +33,7 @@ void ns_help_usage(void); /* the short form, on stderr */
 extern const char *ns_cli_verb;
 
 /* One line on stderr: "nagleshim VERB: text", or "nagleshim: text" without a verb. With --json it
- * also becomes one of the object's "messages". Sanitizes the text. */
+ * also becomes one of the object's "messages". */
 __attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
 
 /* The same, as the result of a function that fails: false, or an exit status. */

@@ -124,12 +124,12 @@ static int run_all(struct comparison *comparison)
             coin = (unsigned char)pair;
         for (unsigned i = 0; i < 2 && status == NS_EXIT_YES && !comparison->interrupted; i++) {
             if (progress)
-                fprintf(stderr, "\r\033[Krun %u of %u", 2 * pair + i + 1, 2 * comparison->wanted);
+                ns_print(stderr, "\r\033[Krun %u of %u", 2 * pair + i + 1, 2 * comparison->wanted);
             status = run_once(comparison, (coin ^ i) & 1);
         }
     }
     if (progress)
-        fprintf(stderr, "\r\033[K");
+        ns_print(stderr, "\r\033[K");
     if (comparison->failed[WITH] || comparison->failed[WITHOUT])
         say_failure(comparison);
     return comparison->interrupted ? NS_EXIT_INTERRUPTED : status;
@@ -164,14 +164,17 @@ static const char *verdict(const struct comparison *comparison)
 static void print(const struct comparison *comparison)
 {
     const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
-    const char *colour = "";
-    if (comparison->p < NS_P_SIGNIFICANT && ns_output_has_colour(stderr))
-        colour = with->values[MEDIAN] < without->values[MEDIAN] ? NS_GREEN : NS_RED;
-    fprintf(stderr, "nagleshim compare: %s%s%s (%u and %u runs, p = %.2g)\n\n", colour,
-            verdict(comparison), *colour ? NS_PLAIN : "", without->n, with->n, comparison->p);
-    fprintf(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
+    bool is_faster = with->values[MEDIAN] < without->values[MEDIAN];
+    ns_print(stderr, "nagleshim compare: ");
+    if (comparison->p < NS_P_SIGNIFICANT)
+        ns_print_colour(stderr, is_faster ? NS_GREEN : NS_RED);
+    ns_print(stderr, "%s", verdict(comparison));
+    ns_print_colour(stderr, NS_PLAIN);
+    ns_print(stderr, " (%u and %u runs, p = %.2g)\n\n", without->n, with->n, comparison->p);
+    ns_print(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
     for (unsigned i = 0; i < VALUES; i++)
-        fprintf(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i], with->values[i]);
+        ns_print(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],
+                 with->values[i]);
 }
 
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)
@@ -188,7 +191,7 @@ static bool write_json(struct comparison *comparison, int status)
     cJSON *object = ns_output_object();
     if (!comparison->output.name)
         return true;
-    cJSON_AddStringToObject(object, "verdict", verdict(comparison));
+    ns_output_text(object, "verdict", verdict(comparison));
     cJSON_AddNumberToObject(object, "p", comparison->p);
     cJSON_AddBoolToObject(object, "differs", comparison->p < NS_P_SIGNIFICANT);
     add_arm(object, "without", &comparison->arms[WITHOUT]);

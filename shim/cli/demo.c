@@ -83,7 +83,7 @@ static int ask(unsigned short port)
         ms[i] = (double)(ns_clock_now(CLOCK_MONOTONIC) - begin) / 1e6;
     }
     close(fd);
-    printf("%.3f\n", ns_statistics_median(ms, REQUESTS));
+    ns_print(stdout, "%.3f\n", ns_statistics_median(ms, REQUESTS));
     return NS_EXIT_YES;
 }
 
@@ -96,7 +96,7 @@ static double run(const char *verb, unsigned short port)
     setenv("DEMO_SELF", self, 1); /* the path may have any character */
     const char *command =
         ns_words("\"$DEMO_SELF\" %s -- \"$DEMO_SELF\" demo --client %u", verb, port);
-    printf("$ nagleshim %s -- nagleshim demo --client %u\n", verb, port);
+    ns_print(stdout, "$ nagleshim %s -- nagleshim demo --client %u\n", verb, port);
     fflush(stdout);
     FILE *output = popen(command, "re");
     while (output && fgets(line, sizeof line, output))
@@ -106,17 +106,20 @@ static double run(const char *verb, unsigned short port)
 
 static int show(unsigned short port)
 {
-    printf("A server on 127.0.0.1:%u answers each request once it is complete. A client sends %d\n"
-           "requests, each in two writes: %d and %d bytes.\n\n",
-           port, REQUESTS, HEAD, BODY);
+    ns_print(
+        stdout,
+        "A server on 127.0.0.1:%u answers each request once it is complete. A client sends %d\n"
+        "requests, each in two writes: %d and %d bytes.\n\n",
+        port, REQUESTS, HEAD, BODY);
     double before = run("diagnose", port);
     if (before < 0)
         return NS_EXIT_ERROR;
-    printf("\nWith the library:\n");
+    ns_print(stdout, "\nWith the library:\n");
     double after = run("run", port);
     if (after < 0)
         return NS_EXIT_ERROR;
-    printf(
+    ns_print(
+        stdout,
         "\nA request takes %.2f ms (median), and %.1f ms without the library: %.0f times faster.\n"
         "To diagnose a program of yours: nagleshim diagnose -- PROGRAM\n",
         after, before, before / after);

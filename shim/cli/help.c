@@ -14,25 +14,26 @@ static void print_usage(FILE *stream, const struct ns_verb *verb, const char *be
 {
     for (const char *way = verb->usage, *end; way; way = *end ? end + 1 : NULL) {
         end = strchrnul(way, '\n');
-        fprintf(stream, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
-                (int)(end - way), way);
+        ns_print(stream, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
+                 (int)(end - way), way);
         before = "       ";
     }
 }
 
 static void print_main(void)
 {
-    printf("usage: nagleshim COMMAND [OPTIONS]\n"
-           "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
-           "\n"
-           "commands:\n");
+    ns_print(stdout,
+             "usage: nagleshim COMMAND [OPTIONS]\n"
+             "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
+             "\n"
+             "commands:\n");
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        printf("  %-9s %s\n", verb->word, verb->summary);
-    printf("\nenvironment:\n");
-#define NS_VARIABLE(name, text) printf("  %-21s %s\n", #name, text);
+        ns_print(stdout, "  %-9s %s\n", verb->word, verb->summary);
+    ns_print(stdout, "\nenvironment:\n");
+#define NS_VARIABLE(name, text) ns_print(stdout, "  %-21s %s\n", #name, text);
 #include "cli/variables.def"
 #undef NS_VARIABLE
-    printf("\nexit status: see nagleshim(1)\n");
+    ns_print(stdout, "\nexit status: see nagleshim(1)\n");
 }
 
 enum { COLUMNS = 80 };
@@ -51,17 +52,17 @@ static void print_options(const char *verb)
         if (strcmp(option->verb, verb) == 0 && length > width)
             width = length;
     }
-    printf("\noptions:\n");
+    ns_print(stdout, "\noptions:\n");
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         if (strcmp(option->verb, verb) != 0)
             continue;
-        printf("  %-*s  %s\n", width, name(option), option->text);
+        ns_print(stdout, "  %-*s  %s\n", width, name(option), option->text);
         if (option->takes < NS_TAKES_SEND)
             continue;
         /* The words that it takes, below its text; further left if they are too long. */
         const char *words = ns_words_join(option->takes, ", ");
         int left = COLUMNS - (int)strlen(words);
-        printf("%*s%s\n", left < width + 4 ? left : width + 4, "", words);
+        ns_print(stdout, "%*s%s\n", left < width + 4 ? left : width + 4, "", words);
     }
 }
 
@@ -73,7 +74,7 @@ bool ns_help_print(const char *command)
     if (!verb)
         return !command;
     print_usage(stdout, verb, "usage: ");
-    printf("\n%s", verb->about);
+    ns_print_lines(stdout, ns_words("\n%s", verb->about));
     print_options(verb->word);
     return true;
 }

@@ -16,7 +16,7 @@
 
 int ns_version_main(void)
 {
-    puts("nagleshim " NS_VERSION);
+    ns_print(stdout, "nagleshim " NS_VERSION "\n");
     return NS_EXIT_YES;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the command's messages on stderr, one line each, and the object of --json. That is printed
- * at the end, so that stdout is one valid JSON text whatever goes wrong. It must never exit: the
- * caller decides what a failure means. */
+/* Owns everything that the command writes: the messages on stderr, one line each, and the object of
+ * --json, which is printed at the end, so that stdout is one valid JSON text whatever goes wrong.
+ * It must not write a control character, or invalid UTF-8, that somebody else has chosen. It must
+ * never exit: the caller decides what a failure means. */
 #include "cli/output.h"
 
 #include "cli/cli.h"
-#include "process/sanitize.h"
 #include "process/scope.h"
 
 #include <inttypes.h>
@@ -31,6 +31,104 @@ static bool is_printed; /* by ns_output_end */
 static char **words;
 static size_t n_words;
 
+/* The length of the UTF-8 sequence at p; 0 if it is invalid (RFC 3629: no overlong forms, no
+ * surrogates). Pure. */
+static size_t utf8_length(const char *p, size_t left)
+{
+    unsigned char c[4] = {0};
+    memcpy(c, p, left < 4 ? left : 4);
+    if (c[0] < 0x80)
+        return 1;
+    if (c[0] >= 0xC2 && c[0] <= 0xDF)
+        return (c[1] & 0xC0) == 0x80 ? 2 : 0;
+    if ((c[1] & 0xC0) != 0x80 || (c[2] & 0xC0) != 0x80)
+        return 0;
+    if (c[0] >= 0xE0 && c[0] <= 0xEF) {
+        bool overlong = c[0] == 0xE0 && c[1] < 0xA0;
+        bool surrogate = c[0] == 0xED && c[1] > 0x9F;
+        return overlong || surrogate ? 0 : 3;
+    }
+    if (c[0] < 0xF0 || c[0] > 0xF4 || (c[3] & 0xC0) != 0x80)
+        return 0;
+    return (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] > 0x8F) ? 0 : 4;
+}
+
+/* C0, DEL, C1 (U+0080 to U+009F), and what changes the direction of the text that follows (U+202A
+ * to U+202E, U+2066 to U+2069). */
+static bool is_control(const char *at)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    return c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0) ||
+           (c[0] == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
+                             (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9)));
+}
+
+/* Leaves the bytes that differ from those of like, unless that is NULL. */
+static char *sanitize(char *text, const char *like)
+{
+    size_t left = strlen(text), n;
+    for (char *at = text; left > 0; at += n, left -= n) {
+        bool is_own = like && *at != like[at - text];
+        n = utf8_length(at, left);
+        if (!is_own && (n == 0 || is_control(at))) {
+            n = n ? n : 1;
+            memset(at, '?', n);
+        }
+    }
+    return text;
+}
+
+char *ns_sanitize(char *text)
+{
+    return sanitize(text, NULL);
+}
+
+/* The format's own control characters are found by formatting twice, the second time without any:
+ * where the two texts differ. */
+int ns_print(FILE *stream, const char *format, ...)
+{
+    NS_AUTO_FREE char *without = ns_allocated(strdup(format)), *text = NULL, *like = NULL;
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    for (char *at = without; *at; at++)
+        *at = (unsigned char)*at < 0x20 ? ' ' : *at;
+    if (vasprintf(&text, format, arguments) < 0 || vasprintf(&like, without, again) < 0)
+        ns_allocated(NULL);
+    va_end(arguments);
+    va_end(again);
+    return fputs(sanitize(text, like), stream) < 0 ? -1 : (int)strlen(text);
+}
+
+void ns_print_lines(FILE *stream, const char *text)
+{
+    NS_AUTO_FREE char *copy = ns_allocated(strdup(text)), *like = ns_allocated(strdup(text));
+    for (char *at = like; (at = strpbrk(at, "\n\t"));)
+        *at = ' ';
+    fputs(sanitize(copy, like), stream);
+}
+
+/* cJSON escapes C0 and copies every other byte. The line ends and tabs are its own. */
+char *ns_output_json(const cJSON *json)
+{
+    NS_AUTO_FREE char *text = ns_allocated(cJSON_Print(json));
+    size_t left = strlen(text), n;
+    char *escaped = ns_allocate(left + 1, strlen("\\u0000")), *to = escaped;
+    for (const char *at = text; left > 0; at += n, left -= n) {
+        const unsigned char *c = (const unsigned char *)at;
+        n = utf8_length(at, left);
+        if (n == 0)
+            to = stpcpy(to, "\\ufffd");
+        else if (is_control(at) && *at != '\n' && *at != '\t')
+            to += sprintf(to, "\\u%04x",
+                          n < 3 ? c[n - 1] : 0x2000 + (c[1] - 0x80) * 64 + c[2] - 0x80);
+        else
+            to = mempcpy(to, at, n);
+        n = n ? n : 1;
+    }
+    return escaped;
+}
+
 cJSON *ns_output_object(void)
 {
     return object;
@@ -40,9 +138,8 @@ void ns_say(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
-    ns_sanitize(text);
-    fprintf(stderr, "nagleshim%s%s: %s\n", ns_cli_verb ? " " : "", ns_cli_verb ? ns_cli_verb : "",
-            text);
+    ns_print(stderr, "nagleshim%s%s: %s\n", ns_cli_verb ? " " : "", ns_cli_verb ? ns_cli_verb : "",
+             text);
     ns_output_list("messages", text);
 }
 
@@ -77,34 +174,20 @@ bool ns_output_is_screen(FILE *stream)
     return type && *type && strcmp(type, "dumb") != 0 && isatty(fileno(stream));
 }
 
-bool ns_output_has_colour(FILE *stream)
+void ns_print_colour(FILE *stream, enum ns_colour colour)
 {
+    static const char *const codes[] = {"0", "1;31", "33", "32"};
+    static enum ns_colour last;
     const char *without = getenv("NO_COLOR");
-    return (!without || !*without) && ns_output_is_screen(stream);
-}
-
-/* The text with U+FFFD for each invalid byte; JSON must be UTF-8. Allocated. */
-static char *clean(const char *text)
-{
-    static const char replacement[] = "\xEF\xBF\xBD";
-    size_t left = strlen(text);
-    char *copy = ns_allocate(left * (sizeof replacement - 1) + 1, 1), *to = copy;
-    while (left > 0) {
-        size_t length = ns_utf8_length(text, left);
-        size_t step = length ? length : 1;
-        memcpy(to, length ? text : replacement, length ? length : sizeof replacement - 1);
-        to += length ? length : sizeof replacement - 1;
-        text += step;
-        left -= step;
-    }
-    return copy;
+    if (colour != last && (!without || !*without) && ns_output_is_screen(stream))
+        ns_print(stream, "\033[%sm", codes[colour]);
+    last = colour;
 }
 
 void ns_output_text(cJSON *into, const char *name, const char *text)
 {
-    NS_AUTO_FREE char *copy = into && text ? clean(text) : NULL;
     if (into)
-        cJSON_AddItemToObject(into, name, copy ? cJSON_CreateString(copy) : cJSON_CreateNull());
+        cJSON_AddItemToObject(into, name, text ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
 void ns_output_number(cJSON *into, const char *name, double number)
@@ -136,9 +219,8 @@ cJSON *ns_output_entry(const char *list)
 
 void ns_output_list(const char *list, const char *text)
 {
-    NS_AUTO_FREE char *copy = object ? clean(text) : NULL;
-    if (copy)
-        cJSON_AddItemToArray(ns_output_expect(list), cJSON_CreateString(copy));
+    if (object)
+        cJSON_AddItemToArray(ns_output_expect(list), cJSON_CreateString(text));
 }
 
 void ns_output_fact(const char *name, const char *format, ...)
@@ -146,7 +228,7 @@ void ns_output_fact(const char *name, const char *format, ...)
     char text[TEXT_MOST];
     NS_FORMAT(text);
     if (!object) {
-        printf("%s: %s\n", name, text);
+        ns_print(stdout, "%s: %s\n", name, text);
         return;
     }
     cJSON *entry = ns_output_entry("facts");
@@ -167,7 +249,7 @@ void ns_output_line(const char *format, ...)
     char text[TEXT_MOST];
     NS_FORMAT(text);
     if (!object)
-        puts(text);
+        ns_print(stdout, "%s\n", text);
 }
 
 void ns_output_start(bool printed)
@@ -187,7 +269,7 @@ char *ns_output_take(int status)
         return NULL;
     cJSON_ReplaceItemInObjectCaseSensitive(
         object, "status", status < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(status));
-    char *text = cJSON_Print(object);
+    char *text = ns_output_json(object);
     cJSON_Delete(object);
     object = NULL;
     return text;

@@ -21,6 +21,17 @@ char *ns_output_take(int status);
 /* Prints the object, if one is to be printed. Returns the status to exit with. */
 int ns_output_end(int status);
 
+/* Writes a formatted text; what another user chose must not drive the terminal or begin
+ * a line. Control characters of the arguments, and invalid UTF-8, become '?'. Those of the format
+ * are this command's own. */
+__attribute__((format(printf, 2, 3))) int ns_print(FILE *stream, const char *format, ...);
+
+/* A text whose lines and tabs are this command's own. */
+void ns_print_lines(FILE *stream, const char *text);
+
+/* The same for a text, in place, which may be compared with others then. Returns text. */
+char *ns_sanitize(char *text);
+
 /* A line "name: text", or an entry with the members "name" and "text" in the list "facts". */
 __attribute__((format(printf, 2, 3))) void ns_output_fact(const char *name, const char *format,
                                                           ...);
@@ -41,14 +52,12 @@ void ns_words_forget(void);
 /* "1 process", "2 processes" */
 const char *ns_count(uint64_t n, const char *noun);
 
-/* Is stream a terminal that can place its cursor? That shows colours? NO_COLOR (no-color.org) says
- * no. */
+/* Is stream a terminal that can place its cursor? */
 bool ns_output_is_screen(FILE *stream);
-bool ns_output_has_colour(FILE *stream);
-#define NS_RED "\033[1;31m"
-#define NS_YELLOW "\033[33m"
-#define NS_GREEN "\033[32m"
-#define NS_PLAIN "\033[0m"
+
+/* What follows has this colour, if stream is a terminal; NO_COLOR (no-color.org) says no. */
+enum ns_colour { NS_PLAIN, NS_RED, NS_YELLOW, NS_GREEN };
+void ns_print_colour(FILE *stream, enum ns_colour colour);
 
 /* The object, a new object at the end of a list (NULL without one), and one in a list of the
  * object; NULL in the text form. */
@@ -59,8 +68,10 @@ cJSON *ns_output_entry(const char *list);
 /* The list, which is made, so that it is there even if it stays empty. */
 cJSON *ns_output_expect(const char *list);
 
-/* Any bytes as a member, with U+FFFD for invalid UTF-8. Does nothing if object is NULL; text NULL
- * is null. */
+/* The text of an object, to be freed: control characters are escaped, invalid UTF-8 is U+FFFD. */
+char *ns_output_json(const cJSON *object);
+
+/* Any bytes as a member; text NULL is null. Does nothing if object is NULL. */
 void ns_output_text(cJSON *object, const char *name, const char *text);
 
 /* A number as a member; 0 is null. */

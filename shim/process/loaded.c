@@ -6,7 +6,6 @@
 
 #include "base/path.h"
 #include "process/elf.h"
-#include "process/sanitize.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -106,7 +105,6 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
     loaded->error = error;
     loaded->deleted = mapping->path[length] != '\0';
     snprintf(loaded->path, sizeof loaded->path, "%.*s", (int)length, mapping->path);
-    ns_sanitize(loaded->path);
     return true;
 }
 
@@ -121,7 +119,7 @@ static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct 
     if (status->magic != NS_STATUS_MAGIC)
         return status->magic ? NS_SHIM_UNKNOWN : NS_SHIM_STARTING;
     status->library[sizeof status->library - 1] = '\0';
-    memcpy(loaded->library, ns_sanitize(status->library), sizeof loaded->library);
+    memcpy(loaded->library, status->library, sizeof loaded->library);
     /* A smaller section lacks members, so that foreign bytes were read in their place. */
     if (status->version != NS_STATUS_VERSION || status->size < sizeof *status)
         return NS_SHIM_VERSION;

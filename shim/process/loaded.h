@@ -30,7 +30,7 @@ enum ns_shim {
 struct ns_loaded {
     enum ns_shim shim;
     int error;           /* why it is unknown; 0: the status section is invalid */
-    char path[PATH_MAX]; /* sanitized, without " (deleted)"; "": no library is there */
+    char path[PATH_MAX]; /* without " (deleted)"; "": no library is there */
     bool deleted;        /* the file was replaced or removed */
     char library[16];    /* the library's version; "": unknown */
     bool has_status;     /* OFF, DISABLED, READY and WORKS */

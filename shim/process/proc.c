@@ -4,7 +4,6 @@
 #include "process/proc.h"
 
 #include "base/path.h"
-#include "process/sanitize.h"
 #include "process/scope.h"
 
 #include <fcntl.h>
@@ -161,7 +160,6 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     }
     while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
-    ns_sanitize(proc->name);
     ns_state_read(proc->dir, "stat", &proc->state);
     if (is_stuck(proc)) {
         ns_proc_close(proc);
@@ -266,7 +264,7 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
     if (strncmp(proc->name, name, KERNEL_MOST) != 0)
         name = *exe ? ns_path_base(exe) : proc->name;
     snprintf(buffer, size, "%s", name);
-    return ns_sanitize(buffer);
+    return buffer;
 }
 
 int ns_proc_each_mapping(const struct ns_proc *proc,
@@ -314,7 +312,6 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 {
     ssize_t n = read_memory(proc, address, buffer, size - 1);
     buffer[n > 0 ? n : 0] = '\0';
-    ns_sanitize(buffer);
     return n < 0 ? (int)n : 0;
 }
 

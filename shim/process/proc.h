@@ -72,7 +72,7 @@ int ns_proc_look(struct ns_proc *proc);
  * their title. */
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost);
 
-/* Its name, sanitized, in buffer: the base name of what execve was given, or of the executable if
+/* Its name, in buffer: the base name of what execve was given, or of the executable if
  * the process has renamed itself. For one that may not be read, the kernel's, which is cut. */
 const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
 
@@ -97,7 +97,7 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
 /* Read size bytes of its memory. -EFAULT if not all of them can be read. */
 int ns_proc_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size);
 
-/* A text in its memory, cut to size and sanitized. */
+/* A text in its memory, cut to size. */
 int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, size_t size);
 
 /* Returns how many of its descriptors are TCP sockets. Sets *has_ring if one is an io_uring. */

@@ -6,6 +6,7 @@
 #define NS_SCOPE_H
 
 #include <dirent.h>
+#include <err.h>
 #include <errno.h>
 #include <glob.h>
 #include <stddef.h>
@@ -42,8 +43,7 @@ static inline void *ns_allocated(void *memory)
 {
     if (memory)
         return memory;
-    fputs("nagleshim: there is no memory left\n", stderr);
-    exit(2);
+    errx(2, "there is no memory left");
 }
 
 /* Room for n elements, filled with zeros. */

@@ -61,7 +61,7 @@ static bool write_policy(struct ns_outfile *file, struct ns_report *report)
         ns_outfile_drop(file);
         return true;
     }
-    NS_AUTO_FREE char *text = cJSON_Print(report->policy);
+    NS_AUTO_FREE char *text = ns_output_json(report->policy);
     bool ok = ns_outfile_write(file, text);
     report->policy_file = ok ? file->name : NULL;
     return ok;
@@ -80,7 +80,7 @@ static bool write_json(struct ns_diagnose_options *options, const struct ns_repo
     NS_AUTO_FREE char *html = page->name ? ns_report_page(json) : NULL;
     bool ok = ns_outfile_write(page, html);
     if (page->name && ok && !ns_outfile_is_stdout(page))
-        fprintf(stderr, "page: %s\n", page->name);
+        ns_print(stderr, "page: %s\n", page->name);
     return ns_outfile_write(&options->json, json) && ok;
 }
 
@@ -101,8 +101,8 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
     ns_report_advise(&report);
     ns_report_print(&report, columns());
     if (options->policy.name && !report.policy)
-        fprintf(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
-                options->policy.name);
+        ns_print(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
+                 options->policy.name);
     if (child && !running)
         status = add_status(options, child->status, status);
     if (!written)

@@ -48,8 +48,8 @@ static void add_delays(cJSON *row_object, const struct ns_row *row)
         if (row->verdict.delays[delay] == 0)
             continue;
         cJSON *entry = ns_output_item(list);
-        cJSON_AddStringToObject(entry, "cause", ns_delay_name(delay));
-        cJSON_AddStringToObject(entry, "meaning", ns_diagnosis_delay(row, delay));
+        ns_output_text(entry, "cause", ns_delay_name(delay));
+        ns_output_text(entry, "meaning", ns_diagnosis_delay(row, delay));
         add_number(entry, "times", (double)row->verdict.delays[delay]);
         add_ms(entry, "ms", row->verdict.delays_ns[delay]);
     }
@@ -61,8 +61,8 @@ static void add_cures(cJSON *row_object, const struct ns_report *report, const s
     for (unsigned i = 0; i < row->n_cures; i++) {
         const struct ns_cure *cure = &row->cures[i];
         cJSON *entry = ns_output_item(list);
-        cJSON_AddStringToObject(entry, "end", i == 0 ? "this end" : "other end");
-        cJSON_AddStringToObject(entry, "does", cure->does);
+        ns_output_text(entry, "end", i == 0 ? "this end" : "other end");
+        ns_output_text(entry, "does", cure->does);
         ns_output_text(entry, "text", ns_diagnosis_cure(row, i));
         ns_output_text(entry, "command", ns_report_command(report, row, i));
         add_number(entry, "from_ms", cure->from_ms);
@@ -132,20 +132,19 @@ static void add_row(cJSON *rows, const struct ns_report *report, const struct ns
     const char *role = ns_role_name(row->role);
     cJSON *object = ns_output_item(rows);
     add_process(object, row->process);
-    cJSON_AddStringToObject(object, "source",
-                            row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
+    ns_output_text(object, "source", row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
     ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? role : NULL);
     ns_output_text(object, "service", row->service.known ? ns_words_address(&row->service) : NULL);
     ns_output_text(object, "local", row->local.known ? ns_words_address(&row->local) : NULL);
     ns_output_text(object, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
     add_number(object, "connections", row->connections);
-    cJSON_AddStringToObject(object, "grade", ns_row_grade(row));
+    ns_output_text(object, "grade", ns_row_grade(row));
     cJSON_AddBoolToObject(object, "peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
     ns_output_text(object, "cost", row->conclusion.stalls ? ns_diagnosis_cost(row) : NULL);
     cJSON_AddBoolToObject(object, "counts", row->counts);
-    cJSON_AddStringToObject(object, "bound", ns_words_bound(row));
+    ns_output_text(object, "bound", ns_words_bound(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern);
     ns_output_text(object, "mixed", ns_diagnosis_mixed(row));
@@ -188,8 +187,7 @@ static void add_experiments(cJSON *object, const struct ns_diagnosis *diagnosis)
         cJSON *entry = ns_output_item(list);
         ns_output_text(entry, "name", process->name);
         add_number(entry, "pid", process->pid);
-        cJSON_AddStringToObject(entry, "what",
-                                trial->what == NS_EXPERIMENT_PUSH ? "push" : "acknowledge");
+        ns_output_text(entry, "what", trial->what == NS_EXPERIMENT_PUSH ? "push" : "acknowledge");
         add_number(entry, "done", (double)trial->done);
         add_number(entry, "done_ms", trial->done_ms);
         add_number(entry, "left", (double)trial->left);
@@ -210,7 +208,7 @@ void ns_report_fill_json(const struct ns_report *report)
     ns_output_text(object, "kernel",
                    ns_words("%s %s %s", name.sysname, name.release, name.machine));
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
-    cJSON_AddStringToObject(object, "grade", ns_grade_name(diagnosis->grade));
+    ns_output_text(object, "grade", ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);
     add_number(object, "began", diagnosis->began);
     add_ms(object, "watched_ms", diagnosis->end - diagnosis->begin);
@@ -246,13 +244,10 @@ extern const char ns_page[] __attribute__((visibility("hidden")));
 char *ns_report_page(const char *json)
 {
     const char *place = strstr(ns_page, PLACE);
-    char *text = NULL;
-    size_t size;
-    FILE *stream = ns_allocated(open_memstream(&text, &size));
-    fwrite(ns_page, 1, (size_t)(place - ns_page), stream);
+    char *text = ns_allocate(sizeof "\\u003c" * strlen(json) + strlen(ns_page), 1);
+    char *to = mempcpy(text, ns_page, (size_t)(place - ns_page));
     for (; *json; json++)
-        fprintf(stream, *json == '<' ? "\\u003c" : "%c", *json);
-    fputs(place + strlen(PLACE), stream);
-    fclose(stream);
+        to = *json == '<' ? stpcpy(to, "\\u003c") : mempcpy(to, json, 1);
+    strcpy(to, place + strlen(PLACE));
     return text;
 }

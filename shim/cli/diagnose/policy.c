@@ -78,18 +78,18 @@ static void add_rule(cJSON *rules, const struct target *target)
     const char *port = ns_words("%u", target->port);
     const char *end = has_port ? ns_words(" %s port %s", is_client ? "to" : "on", port) : "";
     int room = NAME_MOST - (int)strlen(end);
-    cJSON_AddStringToObject(rule, "name", ns_words("%.*s%s", room, pattern, end));
+    ns_output_text(rule, "name", ns_words("%.*s%s", room, pattern, end));
     cJSON *match = cJSON_AddObjectToObject(rule, "match");
     if (target->process)
-        cJSON_AddStringToObject(match, "process", pattern);
+        ns_output_text(match, "process", pattern);
     if (has_port) {
-        cJSON_AddStringToObject(match, "role", ns_role_name(target->role));
+        ns_output_text(match, "role", ns_role_name(target->role));
         cJSON_AddItemToArray(cJSON_AddArrayToObject(match, is_client ? "remote" : "local"),
                              cJSON_CreateString(port));
     }
     /* Both send and ack: one alone could cause a stall in the other direction. */
-    cJSON_AddStringToObject(rule, "send", ns_send_name(NS_SEND_ADAPTIVE));
-    cJSON_AddStringToObject(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
+    ns_output_text(rule, "send", ns_send_name(NS_SEND_ADAPTIVE));
+    ns_output_text(rule, "ack", ns_ack_name(NS_ACK_BEFORE_WAIT));
     while (same && !cJSON_Compare(same, rule, true))
         same = same->next;
     if (same)
@@ -129,26 +129,20 @@ static const char *quoted(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
-    NS_AUTO_FREE char *text = NULL;
-    size_t size;
+    const char *text = "", *end;
     if (*word != '\0' && strspn(word, plain) == strlen(word))
         return word;
-    FILE *stream = ns_allocated(open_memstream(&text, &size));
-    for (const char *c = word; *c; c++)
-        fprintf(stream, *c == '\'' ? "'\\''" : "%c", *c);
-    fclose(stream);
-    return ns_words("'%s'", text);
+    for (; (end = strchr(word, '\'')); word = end + 1)
+        text = ns_words("%s%.*s'\\''", text, (int)(end - word), word);
+    return ns_words("'%s%s'", text, word);
 }
 
 static const char *joined(char *const *words, bool quotes)
 {
-    NS_AUTO_FREE char *text = NULL;
-    size_t size;
-    FILE *stream = ns_allocated(open_memstream(&text, &size));
+    const char *text = "";
     for (char *const *word = words; *word; word++)
-        fprintf(stream, "%s%s", word == words ? "" : " ", quotes ? quoted(*word) : *word);
-    fclose(stream);
-    return ns_words("%s", text);
+        text = ns_words("%s%s%s", text, *text ? " " : "", quotes ? quoted(*word) : *word);
+    return text;
 }
 
 static const char *arguments(struct ns_row_process *process)
@@ -317,24 +311,24 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     return ns_words("%s cure --pid %d", quoted(report->command), process->pid);
 }
 
-/* Without control characters, which must not reach the terminal; NULL for "". */
-static const char *printable(const char *text)
+/* NULL for "". */
+static const char *filled(const char *text)
 {
-    return *text ? ns_sanitize(ns_words("%s", text)) : NULL;
+    return *text ? text : NULL;
 }
 
 const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
                               unsigned number)
 {
-    return printable(command_of(report, row, number));
+    return filled(command_of(report, row, number));
 }
 
 void ns_report_advise(struct ns_report *report)
 {
     const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows : NULL;
-    report->subject = printable(report->program ? joined(report->program, false)
-                                : report->pid   ? ns_words("process %d", report->pid)
-                                                : "every process");
-    report->next = printable(next_step(report, first));
-    report->now = printable(at_once(report, first));
+    report->subject = filled(report->program ? joined(report->program, false)
+                             : report->pid   ? ns_words("process %d", report->pid)
+                                             : "every process");
+    report->next = filled(next_step(report, first));
+    report->now = filled(at_once(report, first));
 }

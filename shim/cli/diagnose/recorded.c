@@ -304,8 +304,6 @@ static void take_record(struct ns_diagnosis *diagnosis, const struct record *rec
     size_t at = 0;
     snprintf(process->name, sizeof process->name, "%s", head->name);
     snprintf(process->exe, sizeof process->exe, "%s", head->exe);
-    ns_sanitize(process->name);
-    ns_sanitize(process->exe);
     process->is_reachable = true; /* the library was preloaded */
     if (head->experiment == NS_EXPERIMENT_PUSH || head->experiment == NS_EXPERIMENT_ACKNOWLEDGE)
         take_trial(&process->trial, record);

@@ -23,34 +23,32 @@ static void print_words(const char *text, int column, int indent, int width)
     while (*text) {
         int length = (int)strcspn(text, " ");
         if (!first && column + 1 + length > width) {
-            fprintf(stderr, "\n%*s", indent, "");
+            ns_print(stderr, "\n%*s", indent, "");
             column = indent;
             first = true;
         }
-        column += fprintf(stderr, "%s%.*s", first ? "" : " ", length, text);
+        column += ns_print(stderr, "%s%.*s", first ? "" : " ", length, text);
         first = false;
         text += length;
         text += strspn(text, " ");
     }
-    putc('\n', stderr);
+    ns_print(stderr, "\n");
 }
 
 /* "  label  text", with further lines indented below the text. */
 static void print_wrapped(const char *label, const char *text, int width)
 {
     const int indent = 12;
-    fprintf(stderr, "  %-*s", indent - 2, label);
+    ns_print(stderr, "  %-*s", indent - 2, label);
     print_words(text, indent, indent, width);
 }
 
-/* The colour of a grade: red for a proven stall, yellow for what is not certain. "": none. */
-static const char *colour(enum ns_grade grade)
+/* Red for a proven stall, yellow for what is not certain. */
+static enum ns_colour colour(enum ns_grade grade)
 {
-    if (!ns_output_has_colour(stderr))
-        return "";
     if (grade == NS_GRADE_PROVEN)
         return NS_RED;
-    return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : "";
+    return grade == NS_GRADE_LIKELY || grade == NS_GRADE_CANNOT_TELL ? NS_YELLOW : NS_PLAIN;
 }
 
 /* "client of 127.0.0.1:80" */
@@ -65,9 +63,11 @@ static const char *where(const struct ns_row *row)
 static void print_full(const struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    const char *begin = colour(verdict->grade);
-    fprintf(stderr, "\n%s, %s: %s%s%s\n", ns_words_process(row->process), where(row), begin,
-            ns_row_grade(row), *begin ? NS_PLAIN : "");
+    ns_print(stderr, "\n%s, %s: ", ns_words_process(row->process), where(row));
+    ns_print_colour(stderr, colour(verdict->grade));
+    ns_print(stderr, "%s", ns_row_grade(row));
+    ns_print_colour(stderr, NS_PLAIN);
+    ns_print(stderr, "\n");
     print_wrapped("cost", ns_diagnosis_cost(row), width);
     if (row->pattern)
         print_wrapped("pattern", row->pattern, width);
@@ -120,41 +120,41 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
         if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
             continue;
         if (brief == 0)
-            putc('\n', stderr);
+            ns_print(stderr, "\n");
         if (brief++ < SHORT_MOST)
             print_short(&diagnosis->rows[i], columns ? columns : INT_MAX);
         else
             left++;
     }
     if (left)
-        fprintf(stderr, "and %zu more rows; --json writes all of them\n", left);
+        ns_print(stderr, "and %zu more rows; --json writes all of them\n", left);
     if (diagnosis->idle)
-        fprintf(stderr, "%s%s had no traffic\n", brief ? "" : "\n",
-                ns_count(diagnosis->idle, "connection"));
+        ns_print(stderr, "%s%s had no traffic\n", brief ? "" : "\n",
+                 ns_count(diagnosis->idle, "connection"));
 }
 
 void ns_report_print(const struct ns_report *report, int width)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const char *begin = colour(diagnosis->grade);
     static const char title[] = "nagleshim diagnose: ";
-    fprintf(stderr, "%s%s", title, begin);
+    ns_print(stderr, "%s", title);
+    ns_print_colour(stderr, colour(diagnosis->grade));
     print_words(ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
                 width ? width : INT_MAX);
-    fputs(*begin ? NS_PLAIN : "", stderr);
+    ns_print_colour(stderr, NS_PLAIN);
     print_rows(diagnosis, width);
     for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            fprintf(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
-                    ns_diagnosis_experiment(diagnosis->processes[i]));
+            ns_print(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+                     ns_diagnosis_experiment(diagnosis->processes[i]));
     if (report->next || diagnosis->n_notes)
-        putc('\n', stderr);
+        ns_print(stderr, "\n");
     for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        fprintf(stderr, "note: %s\n", diagnosis->notes[i]);
+        ns_print(stderr, "note: %s\n", diagnosis->notes[i]);
     if (report->next)
-        fprintf(stderr, "next: %s\n", report->next);
+        ns_print(stderr, "next: %s\n", report->next);
     if (report->now)
-        fprintf(stderr, "now, without a restart: %s\n", report->now);
+        ns_print(stderr, "now, without a restart: %s\n", report->now);
     if (report->policy_file)
-        fprintf(stderr, "policy: in %s\n", report->policy_file);
+        ns_print(stderr, "policy: in %s\n", report->policy_file);
 }

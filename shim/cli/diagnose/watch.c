@@ -131,7 +131,6 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
                  watched->pid == 0  ? "another user's process"
                  : watched->name[0] ? watched->name
                                     : "?");
-    ns_sanitize(process->name);
     watched->owner = process;
     return process;
 }

@@ -24,8 +24,7 @@ static const char *denied_text(void)
 
 static void print_process(const struct ns_proc *proc)
 {
-    char *exe = ns_words("%s", proc->exe[0] ? proc->exe : proc->name);
-    ns_output_fact("process", "%d, %s", proc->process, ns_sanitize(exe));
+    ns_output_fact("process", "%d, %s", proc->process, proc->exe[0] ? proc->exe : proc->name);
     if (proc->seccomp)
         ns_output_fact("seccomp", "%s",
                        proc->seccomp == 1 ? "strict mode"
@@ -190,15 +189,16 @@ static void print_row(const struct ns_examination *examination, const char *name
 {
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-    printf("%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
-           column(examination->loaded.shim, verdict));
+    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
+             column(examination->loaded.shim, verdict));
     if (!verdict)
-        printf("policy %s", examination->policy[0]    ? examination->policy
-                            : examination->has_policy ? "built in"
-                                                      : "unknown");
+        ns_print(stdout, "policy %s",
+                 examination->policy[0]    ? examination->policy
+                 : examination->has_policy ? "built in"
+                                           : "unknown");
     for (unsigned i = 0; i < findings->n; i++)
-        printf("%s%s", i == 0 && verdict ? "" : "; ", findings->list[i].text);
-    putchar('\n');
+        ns_print(stdout, "%s%s", i == 0 && verdict ? "" : "; ", findings->list[i].text);
+    ns_print(stdout, "\n");
 }
 
 /* The process in the list "processes". */

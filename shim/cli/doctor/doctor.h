@@ -63,7 +63,7 @@ struct ns_examination {
     unsigned sockets; /* descriptors of TCP sockets */
     /* if the library is loaded and its status could be read */
     bool has_policy;
-    char policy[PATH_MAX]; /* the file, sanitized; "NAGLESHIM_POLICY"; or "": built in */
+    char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */
 };
 
 struct ns_examined_rule {

@@ -7,7 +7,6 @@
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "policy/find.h"
-#include "process/sanitize.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -197,13 +196,13 @@ static bool judge_preload_file(struct ns_examination *examination)
     if (libc && strcmp(libc, "musl") == 0)
         ADD(REASON, "musl",
             NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
-            ns_sanitize(entry));
+            entry);
     else if (is_newer(fd, ns_proc_started(&examination->proc)))
         ADD(REASON, "earlier",
             NS_PRELOAD_FILE " names %s, but was changed after the process was started: restart it",
-            ns_sanitize(entry));
+            entry);
     else
-        judge_entry(examination, ns_sanitize(entry), NS_PRELOAD_FILE);
+        judge_entry(examination, entry, NS_PRELOAD_FILE);
     return true;
 }
 
@@ -225,13 +224,12 @@ static void judge_absent(struct ns_examination *examination)
             "it was started with more rights than its user's (set-user-ID, set-group-ID or "
             "file capabilities), and the loader ignores LD_PRELOAD there");
     } else if (list && ns_preload_find(list, entry)) {
-        judge_entry(examination, ns_sanitize(entry), "LD_PRELOAD");
+        judge_entry(examination, entry, "LD_PRELOAD");
     } else if (judge_preload_file(examination)) {
         ;
     } else if (list && *list) {
         ADD(REASON, "others-only",
-            "it was started with LD_PRELOAD=%.256s, which does not name the library",
-            ns_sanitize(list));
+            "it was started with LD_PRELOAD=%.256s, which does not name the library", list);
     } else if (is_lost) {
         ADD(REASON, "overwritten",
             "the library is not loaded, and whether LD_PRELOAD was set is not known, as it has "
@@ -302,7 +300,6 @@ int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
     } while (!error && wait && await(examination));
     if (!error) {
         examination->has_elf = ns_elf_inspect_exe(proc->dir, &examination->elf);
-        ns_sanitize(examination->elf.interpreter);
         examination->sockets = ns_proc_sockets(proc, &has_ring);
         judge(examination);
     }

@@ -72,8 +72,9 @@ static bool print(const char *library, const char *preload_file)
             preload_file);
     else
         cJSON_DeleteItemFromArray(devices, 2);
-    NS_AUTO_FREE char *text = cJSON_Print(all);
-    return puts(text) >= 0;
+    NS_AUTO_FREE char *text = ns_output_json(all);
+    ns_print_lines(stdout, ns_words("%s\n", text));
+    return true;
 }
 
 int ns_cdi_main(void)

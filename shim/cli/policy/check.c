@@ -18,7 +18,7 @@
 
 /* The file that is checked. */
 struct check {
-    const char *name;         /* sanitized */
+    const char *name;
     cJSON *errors, *warnings; /* of its entry in "files"; NULL in the text form */
     unsigned n_errors;
 };
@@ -33,9 +33,9 @@ static void say_error(void *context, const struct ns_policy_error *error)
         ns_output_number(entry, "column", error->line ? error->column : 0);
         ns_output_text(entry, "message", error->message);
     } else if (error->line) {
-        fprintf(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
+        ns_print(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
     } else {
-        fprintf(stderr, "%s: %s\n", check->name, error->message);
+        ns_print(stderr, "%s: %s\n", check->name, error->message);
     }
 }
 
@@ -49,8 +49,8 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
         ns_output_text(entry, "name", rule ? rule->name : NULL);
         ns_output_text(entry, "message", text);
     } else {
-        fprintf(stderr, "%s: warning: %s%s%s\n", check->name, rule ? ns_rule_title(rule) : "",
-                rule ? ": " : "", text);
+        ns_print(stderr, "%s: warning: %s%s%s\n", check->name, rule ? ns_rule_title(rule) : "",
+                 rule ? ": " : "", text);
     }
 }
 
@@ -69,9 +69,9 @@ static void warn_of_others(struct check *check, const struct ns_policy *policy, 
                strncmp(ns_path_base(*word), program, strnlen(ns_path_base(*word), length)) != 0)
             word++;
         if (word && !*word && !ns_match_process(&names, &subject.process))
-            say_warning(check, &policy->rules[i],
-                        ns_sanitize(ns_words(
-                            "\"process\" is not %s, the program that reads this file", program)));
+            say_warning(
+                check, &policy->rules[i],
+                ns_words("\"process\" is not %s, the program that reads this file", program));
     }
 }
 
@@ -98,7 +98,7 @@ static void warn_of_name(const char *path, const char *file)
 static cJSON *begin(struct check *check, const char *name)
 {
     cJSON *entry = ns_output_entry("files");
-    check->name = ns_sanitize(ns_words("%s", name));
+    check->name = ns_words("%s", name);
     check->errors = cJSON_AddArrayToObject(entry, "errors");
     check->warnings = cJSON_AddArrayToObject(entry, "warnings");
     check->n_errors = 0;
@@ -137,8 +137,8 @@ static int check_file(const char *file, enum ns_policy_origin origin)
         say_error(&check, &found.where);
     complete(entry, &check, &found);
     if (check.n_errors >= NS_POLICY_ERRORS_MOST && !ns_output_object())
-        fprintf(stderr, "%s: there may be more errors; only the first %d are printed\n", check.name,
-                NS_POLICY_ERRORS_MOST);
+        ns_print(stderr, "%s: there may be more errors; only the first %d are printed\n",
+                 check.name, NS_POLICY_ERRORS_MOST);
     if (policy)
         ns_output_line("%s: valid, %s%s", check.name, ns_count(policy->n_rules, "rule"),
                        policy->enabled ? "" : ", not enabled: every socket is left alone");

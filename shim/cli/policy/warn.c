@@ -4,7 +4,6 @@
 
 #include "policy/match.h"
 #include "policy/sockopt.h"
-#include "process/sanitize.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -77,7 +76,7 @@ static void warn_patterns(const struct ns_check_listener *to, const struct ns_ru
         if (i == n)
             continue;
         snprintf(text, sizeof text, "\"%s\": \"%.99s\": %s", key, *patterns, rows[i].meant);
-        warn(to, rule, ns_sanitize(text));
+        warn(to, rule, text);
     }
 }
 

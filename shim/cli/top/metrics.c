@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what `nagleshim top --openmetrics` writes: counters in the text format of Prometheus. They
  * only grow while the command runs, whatever happens to the rows, and the number of their series is
- * bounded. Names must be sanitized. */
+ * bounded. */
 #include "cli/top/top.h"
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/host/host.h"
+#include "cli/output.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ static struct series *find(struct table *table, const struct ns_top_process *pro
         if (*at == '"' || *at == '\\')
             labels[n++] = '\\';
     labels[n++] = '"';
+    ns_sanitize(labels); /* no two series may have the same text */
     if (row)
         snprintf(labels + n, sizeof labels - n, ",role=\"%s\",port=\"%u\"", ns_role_name(row->role),
                  row->service.port);
@@ -110,23 +112,24 @@ static void count_processes(const struct ns_top *top)
 }
 
 #define PRINT(name, type, help, value)                                                             \
-    fprintf(out, HEAD(name, type, help) "nagleshim_" name " %.9g\n", (double)(value))
+    ns_print(out, HEAD(name, type, help) "nagleshim_" name " %.9g\n", (double)(value))
 
 static void print(FILE *out, const struct ns_watch_tally *tally)
 {
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
         const struct table *table = counters[i].table;
-        fputs(counters[i].head, out);
+        ns_print_lines(out, counters[i].head);
         for (const struct series *at = table->series; at < table->series + table->n; at++)
-            fprintf(out, "%s{%s} %.15g\n", counters[i].name, at->labels,
-                    at->values[counters[i].value]);
+            ns_print(out, "%s{%s} %.15g\n", counters[i].name, at->labels,
+                     at->values[counters[i].value]);
     }
-    fputs(HEAD("processes", "gauge", "Processes with connections, by their library's state."), out);
+    ns_print(out,
+             HEAD("processes", "gauge", "Processes with connections, by their library's state."));
     for (struct series *at = programs.series; at < programs.series + programs.n; at++)
         for (unsigned shim = 0; shim <= NS_SHIM_WORKS; at->now[shim++] = 0)
             if (at->now[shim])
-                fprintf(out, "nagleshim_processes{%s,library=\"%s\"} %u\n", at->labels,
-                        ns_shim_name(shim), at->now[shim]);
+                ns_print(out, "nagleshim_processes{%s,library=\"%s\"} %u\n", at->labels,
+                         ns_shim_name(shim), at->now[shim]);
     PRINT("processes_denied", "gauge", "Processes that could not be examined.", tally->denied);
     PRINT("connections_missed_total", "counter", "Connections too short or too many to sample.",
           tally->forgotten);
@@ -146,8 +149,9 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
         print(out, &top->tally);
     }
     fclose(out);
-    if (strcmp(file, "-") == 0 ? fputs(text, stdout) >= 0 && fflush(stdout) == 0
-                               : ns_file_replace(file, text, length))
+    if (strcmp(file, "-") == 0)
+        ns_print_lines(stdout, text);
+    if (strcmp(file, "-") == 0 ? fflush(stdout) == 0 : ns_file_replace(file, text, length))
         return NS_EXIT_YES;
     int error = errno;
     ns_say("cannot write '%s': %s", file, strerror(error));

@@ -5,7 +5,6 @@
 
 #include "process/scope.h"
 #include "process/proc.h"
-#include "process/sanitize.h"
 
 #include <errno.h>
 #include <math.h>
@@ -75,7 +74,6 @@ static struct ns_top_row *find_row(struct ns_top *top, const struct ns_watched *
         top->newer = watched->started > top->newer ? watched->started : top->newer;
         /* It may have ended already. */
         snprintf(row->process.name, sizeof row->process.name, "%s", watched->name);
-        ns_sanitize(row->process.name);
         look_at(&row->process, top->begin);
     }
     return row;

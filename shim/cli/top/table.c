@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim top` prints: the table and the object of --json. Names must be sanitized. */
+/* Owns what `nagleshim top` prints: the table and the object of --json. */
 #include "cli/top/top.h"
 
 #include "cli/diagnose/diagnose.h"
@@ -15,7 +15,7 @@ enum { NAME_LEAST = 12 }; /* the columns seldom move, and 40 characters have the
 static void print_count(FILE *out, uint64_t n, const char *noun, const char *text)
 {
     if (n > 0)
-        fprintf(out, "; %s %s", ns_count(n, noun), text);
+        ns_print(out, "; %s %s", ns_count(n, noun), text);
 }
 
 static void print_summary(FILE *out, const struct ns_top *top)
@@ -28,21 +28,21 @@ static void print_summary(FILE *out, const struct ns_top *top)
     for (size_t i = 0; i < top->n_rows; i++)
         stalling += top->rows[i]->lost_rate > 0 && !ns_top_waits(top->rows[i]);
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
-    fprintf(out, "nagleshim top - %s, %s, %u with traffic; %u row%s\n", clock,
-            ns_count(tally->connections, "connection"), tally->busy, stalling,
-            stalling == 1 ? " stalls" : "s stall");
-    fprintf(out, "%.0f samples/s, %.1f%% of a CPU",
-            (double)(tally->looks - before->looks) / top->seconds,
-            (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
+    ns_print(out, "nagleshim top - %s, %s, %u with traffic; %u row%s\n", clock,
+             ns_count(tally->connections, "connection"), tally->busy, stalling,
+             stalling == 1 ? " stalls" : "s stall");
+    ns_print(out, "%.0f samples/s, %.1f%% of a CPU",
+             (double)(tally->looks - before->looks) / top->seconds,
+             (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
     print_count(out, tally->idle, "idle connection", "not shown");
     if (tally->busy > tally->sampled)
-        fprintf(out, "; %u sampled at a time", tally->sampled);
+        ns_print(out, "; %u sampled at a time", tally->sampled);
     print_count(out, tally->missed - before->missed, "round", "of samples late");
     print_count(out, tally->forgotten - before->forgotten, "connection",
                 "not sampled (too short or too many)");
     print_count(out, tally->denied, "process",
                 "not examined (not permitted, or too few descriptors)");
-    fputs("\n\n", out);
+    ns_print(out, "\n\n");
 }
 
 /* The peer, as the last column shows it. */
@@ -77,16 +77,16 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
         if (places(top->rows[i]->process.name) > width)
             width = places(top->rows[i]->process.name);
     print_summary(out, top);
-    fprintf(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "LOST/S", "SHARE", width, "PROCESS",
-            "PID", "ROLE", "SHIM", "HOLDS/S");
+    ns_print(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "LOST/S", "SHARE", width, "PROCESS",
+             "PID", "ROLE", "SHIM", "HOLDS/S");
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         char lost[16];
         snprintf(lost, sizeof lost, ns_top_waits(row) ? "(%.1f)" : "%.1f ", row->lost_rate);
-        fprintf(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
-                row->process.name, width - places(row->process.name), "", row->process.pid,
-                ns_role_name(row->role), ns_shim_name(row->process.shim), row->holds_rate,
-                describe_peer(row));
+        ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
+                 row->process.name, width - places(row->process.name), "", row->process.pid,
+                 ns_role_name(row->role), ns_shim_name(row->process.shim), row->holds_rate,
+                 describe_peer(row));
     }
 }
 

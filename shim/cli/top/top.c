@@ -58,7 +58,7 @@ static int print(const struct ns_top *top, bool screen)
         ns_screen_draw(top);
     } else {
         ns_top_print(stdout, top, SIZE_MAX);
-        fputs(once ? "" : "\n", stdout);
+        ns_print(stdout, once ? "" : "\n");
     }
     return NS_EXIT_YES;
 }
