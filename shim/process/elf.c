@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the reading of ELF headers. The file may be truncated or hostile: every read is a pread of a
- * fixed size, nothing is mapped, and what cannot be read counts as absent. */
+/* Owns the reading of ELF headers. The file may be truncated, sparse or hostile: nothing is mapped,
+ * each part is read once, up to a limit, and what cannot be read counts as absent. */
 #include "process/elf.h"
 
+#include "process/open.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -23,18 +24,35 @@ static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
     return offset <= INT64_MAX && pread(fd, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
+enum {
+    SEGMENTS_MOST = 128,
+    NOTES_MOST = 64 << 10, /* bytes of a segment of notes */
+    PART_MOST = 16 << 20,  /* bytes of a section */
+};
+
+/* A part of the file, to be freed, with a zero byte behind it. *size: how much was read. */
+static char *read_part(int fd, uint64_t offset, uint64_t *size)
+{
+    size_t most = *size < PART_MOST ? (size_t)*size : PART_MOST;
+    char *part = ns_allocate(1, most + 1);
+    ssize_t n = offset <= INT64_MAX ? pread(fd, part, most, (off_t)offset) : 0;
+    *size = n > 0 ? (uint64_t)n : 0;
+    return part;
+}
+
 /* The Go linker's build ID, a note of the owner "Go", which survives strip. */
 static bool has_go_note(int fd, const Elf64_Phdr *segment)
 {
-    uint64_t offset = segment->p_offset, end = offset + segment->p_filesz;
+    static const char owner[4] = "Go";
+    uint64_t size = segment->p_filesz < NOTES_MOST ? segment->p_filesz : NOTES_MOST, at = 0;
+    NS_AUTO_FREE char *notes = read_part(fd, segment->p_offset, &size);
     ElfW(Nhdr) note;
-    char owner[4];
-    while (offset < end && read_at(fd, &note, sizeof note, offset)) {
-        offset += sizeof note;
-        if (note.n_namesz == sizeof owner && read_at(fd, owner, sizeof owner, offset) &&
-            memcmp(owner, "Go\0", sizeof owner) == 0)
+    while (at + sizeof note + sizeof owner <= size) {
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
+        if (note.n_namesz == sizeof owner && memcmp(notes + at, owner, sizeof owner) == 0)
             return true;
-        offset += (((uint64_t)note.n_namesz + 3) & ~3ULL) + (((uint64_t)note.n_descsz + 3) & ~3ULL);
+        at += (((uint64_t)note.n_namesz + 3) & ~3ULL) + (((uint64_t)note.n_descsz + 3) & ~3ULL);
     }
     return false;
 }
@@ -96,8 +114,9 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     if (__ehdr_start.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_CLASS] == ELFCLASS32 &&
         same_order && is_narrow)
         elf->narrow = header.e_machine;
-    for (unsigned i = 0;
-         (elf->native || elf->narrow) && ns_elf_segment(read_file, &fd, i, &segment); i++)
+    for (unsigned i = 0; (elf->native || elf->narrow) && i < SEGMENTS_MOST &&
+                         ns_elf_segment(read_file, &fd, i, &segment);
+         i++)
         take_segment(fd, &segment, elf);
     elf->is_library = elf->is_library && header.e_type == ET_DYN;
     return 0;
@@ -105,65 +124,81 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
 
 bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
 {
-    NS_AUTO_CLOSE int fd = openat(directory, "exe", O_RDONLY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = ns_open_regular(directory, "exe");
     return fd >= 0 && ns_elf_inspect(fd, elf) == 0;
 }
 
-/* The section of this type, with the names that it links to. */
-static bool find_section(int fd, uint32_t type, ElfW(Shdr) * section, ElfW(Shdr) * names)
+/* The contents of the section of this type and of the section of names that it links to, to be
+ * freed; a name's zero byte may be the one behind the names. */
+struct sections {
+    char *entries, *names;
+    uint64_t size, names_size;
+};
+
+static bool read_sections(const char *path, uint32_t type, struct sections *sections)
 {
+    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, path);
     ElfW(Ehdr) header;
+    ElfW(Shdr) section, names;
     if (fd < 0 || !read_at(fd, &header, sizeof header, 0) ||
         header.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
         return false;
-    for (unsigned i = 0; i < header.e_shnum; i++)
-        if (read_at(fd, section, sizeof *section, header.e_shoff + (uint64_t)i * sizeof *section) &&
-            section->sh_type == type)
-            return read_at(fd, names, sizeof *names,
-                           header.e_shoff + (uint64_t)section->sh_link * sizeof *names);
+    uint64_t size = (uint64_t)header.e_shnum * sizeof section;
+    NS_AUTO_FREE char *table = read_part(fd, header.e_shoff, &size);
+    for (uint64_t i = 0; i < size / sizeof section; i++) {
+        memcpy(&section, table + i * sizeof section, sizeof section);
+        if (section.sh_type != type || section.sh_link >= size / sizeof section)
+            continue;
+        memcpy(&names, table + section.sh_link * sizeof names, sizeof names);
+        *sections = (struct sections){.size = section.sh_size, .names_size = names.sh_size};
+        sections->entries = read_part(fd, section.sh_offset, &sections->size);
+        sections->names = read_part(fd, names.sh_offset, &sections->names_size);
+        return true;
+    }
     return false;
+}
+
+static void release(struct sections *sections)
+{
+    free(sections->entries);
+    free(sections->names);
 }
 
 bool ns_elf_path_makes_sockets(const char *path)
 {
-    static const char calls[][8] = {"socket", "connect", "accept", "accept4"};
-    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ElfW(Shdr) symbols, names;
+    static const char *const calls[] = {"socket", "connect", "accept", "accept4"};
+    struct sections symbols;
     ElfW(Sym) symbol;
-    if (!find_section(fd, SHT_DYNSYM, &symbols, &names))
+    if (!read_sections(path, SHT_DYNSYM, &symbols))
         return true;
-    for (uint64_t i = 0; i < symbols.sh_size / sizeof symbol; i++) {
-        char name[sizeof calls[0]] = "";
-        if (!read_at(fd, &symbol, sizeof symbol, symbols.sh_offset + i * sizeof symbol))
-            break;
-        if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 ||
-            !read_at(fd, name, sizeof name, names.sh_offset + symbol.st_name))
-            continue;
-        for (size_t j = 0; j < sizeof calls / sizeof calls[0]; j++)
-            if (strncmp(name, calls[j], sizeof name) == 0)
-                return true;
+    bool found = symbols.size == PART_MOST; /* there may be more */
+    for (uint64_t at = 0; !found && at + sizeof symbol <= symbols.size; at += sizeof symbol) {
+        memcpy(&symbol, symbols.entries + at, sizeof symbol);
+        if (symbol.st_shndx == SHN_UNDEF && symbol.st_name < symbols.names_size)
+            for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+                found |= strcmp(symbols.names + symbol.st_name, calls[i]) == 0;
     }
-    return false;
+    release(&symbols);
+    return found;
 }
 
 bool ns_elf_path_needs(const char *path, bool (*is_meant)(const char *name, size_t length),
                        char *name, size_t size)
 {
-    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ElfW(Shdr) section, names;
+    struct sections dynamic;
     ElfW(Dyn) entry;
-    if (!find_section(fd, SHT_DYNAMIC, &section, &names))
+    bool found = false;
+    if (!read_sections(path, SHT_DYNAMIC, &dynamic))
         return false;
-    for (uint64_t i = 0; i < section.sh_size / sizeof entry; i++) {
-        if (!read_at(fd, &entry, sizeof entry, section.sh_offset + i * sizeof entry) ||
-            entry.d_tag != DT_NEEDED)
+    for (uint64_t at = 0; !found && at + sizeof entry <= dynamic.size; at += sizeof entry) {
+        memcpy(&entry, dynamic.entries + at, sizeof entry);
+        if (entry.d_tag != DT_NEEDED || entry.d_un.d_val >= dynamic.names_size)
             continue;
-        ssize_t length = pread(fd, name, size - 1, (off_t)(names.sh_offset + entry.d_un.d_val));
-        name[length > 0 ? length : 0] = '\0';
-        if (is_meant(name, strlen(name)))
-            return true;
+        snprintf(name, size, "%s", dynamic.names + entry.d_un.d_val);
+        found = is_meant(name, strlen(name));
     }
-    return false;
+    release(&dynamic);
+    return found;
 }
 
 const char *ns_elf_path_unfit(const char *path, uint16_t narrow)
@@ -171,12 +206,11 @@ const char *ns_elf_path_unfit(const char *path, uint16_t narrow)
     static struct ns_elf elf;
     static char text[80];
     struct stat st;
-    /* The name may be a FIFO's or a terminal's. */
-    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        snprintf(text, sizeof text, "cannot be read: %s", strerror(errno));
-    else if (!S_ISREG(st.st_mode))
+    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, path);
+    if (fd == -EINVAL)
         return "is not a regular file";
+    if (fd < 0 || fstat(fd, &st) != 0)
+        snprintf(text, sizeof text, "cannot be read: %s", strerror(fd < 0 ? -fd : errno));
     else if (st.st_size == 0)
         return "is empty";
     else if (ns_elf_inspect(fd, &elf) != 0 || ((elf.native || elf.narrow) && !elf.is_library))

@@ -354,16 +354,34 @@ bool ns_proc_has_other_number(const struct ns_proc *proc)
            !same_file(proc->dir, "ns/pid", "/proc/self/ns/pid");
 }
 
+/* The path below the root of the process, which for a relative one needs its working directory: as
+ * the root of the search, this would be the end of "..". False if that is outside of its root. */
+static bool find_path(const struct ns_proc *proc, const char *path, char full[PATH_MAX])
+{
+    char root[PATH_MAX], cwd[PATH_MAX];
+    ssize_t above = readlinkat(proc->dir, "root", root, sizeof root);
+    ssize_t length = readlinkat(proc->dir, "cwd", cwd, sizeof cwd);
+    above = above == 1 ? 0 : above;
+    if (above < 0 || length < above || memcmp(root, cwd, (size_t)above) != 0 ||
+        (length > above && cwd[above] != '/'))
+        return false;
+    return snprintf(full, PATH_MAX, "%.*s/%s", (int)(length - above), cwd + above, path) < PATH_MAX;
+}
+
 int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
-        /* A link in another root must not lead into ours: opening a device can do harm. */
+        /* A link in another root must not lead into ours. */
         .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT,
     };
-    const char *place = *path == '/' ? "root" : "cwd";
-    NS_AUTO_CLOSE int at = openat(proc->dir, place, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = at < 0 ? -1 : (int)syscall(SYS_openat2, at, path, &how, sizeof how); /* Linux 5.6 */
+    char full[PATH_MAX];
+    if (*path != '/' && !find_path(proc, path, full))
+        return -ENOENT;
+    NS_AUTO_CLOSE int at = openat(proc->dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = at < 0 ? -1
+                    : (int)syscall(SYS_openat2, at, *path == '/' ? path : full, &how,
+                                   sizeof how); /* Linux 5.6 */
     return fd < 0 ? -errno : fd;
 }
 

@@ -103,8 +103,8 @@ int ns_proc_text(const struct ns_proc *proc, uint64_t address, char *buffer, siz
 /* Returns how many of its descriptors are TCP sockets. Sets *has_ring if one is an io_uring. */
 unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring);
 
-/* Find a file as the process would: below its root, or for a relative path below its working
- * directory. Returns a descriptor with O_PATH, or -errno. */
+/* Find a file as the process would: below its root, for a relative path from its working directory.
+ * Returns a descriptor with O_PATH, or -errno. */
 int ns_proc_find_file(const struct ns_proc *proc, const char *path);
 
 /* Has it another root or mount namespace than this command? */

@@ -115,6 +115,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     head -c 4096 /dev/zero >"$T/bad/libnagleshim.so"
     examine r pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     expect_fails r "$T/bad/libnagleshim.so is not a library"
+    # A relative path starts at the working directory, and may lead above it.
+    mkdir "$T/here"
+    examine t pause env --chdir="$T/here" LD_PRELOAD=../bad/libnagleshim.so
+    expect_fails t "../bad/libnagleshim.so is not a library"
     program other-machine "$T/bad/libnagleshim.so"
     examine s pause env LD_PRELOAD="$T/bad/libnagleshim.so"
     expect_fails s "$T/bad/libnagleshim.so is built for another kind of machine"

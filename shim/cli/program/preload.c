@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "process/open.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -172,12 +173,12 @@ bool ns_preload_find(const char *list, char entry[PATH_MAX])
 
 char *ns_file_read(const char *path)
 {
-    NS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, path);
     struct stat st;
-    if (fd < 0)
+    errno = fd < 0 ? -fd : EINVAL;
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > SIZE_MOST)
         return NULL;
-    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SIZE_MOST;
-    char *text = good ? calloc(1, (size_t)st.st_size + 1) : NULL;
+    char *text = calloc(1, (size_t)st.st_size + 1);
     if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size)
         return text;
     free(text);

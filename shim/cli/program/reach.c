@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "process/open.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ static bool judge_file(struct ns_reach *reach)
     if (stat(reach->file, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
     enum ns_reach_verdict rights = judge_rights(reach->file);
-    NS_AUTO_CLOSE int fd = open(reach->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, reach->file);
     if (fd >= 0 && ns_elf_inspect(fd, &elf) != 0) {
         follow_script(fd, reach);
         return reach->file[0] != '\0';

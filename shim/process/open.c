@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* See open.h. */
+#include "process/open.h"
+
+#include "process/scope.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+int ns_open_regular(int directory, const char *path)
+{
+    char same[32];
+    struct stat st;
+    NS_AUTO_CLOSE int found = openat(directory, path, O_PATH | O_CLOEXEC);
+    if (found < 0 || fstat(found, &st) != 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(same, sizeof same, "/proc/self/fd/%d", found);
+    int fd = open(same, O_RDONLY | O_CLOEXEC);
+    /* An image, which is this command's root, has no /proc. */
+    if (fd < 0 && errno == ENOENT)
+        fd = openat(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
