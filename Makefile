@@ -9,10 +9,13 @@ DATADIR ?= $(PREFIX)/share
 # The library looks for this machine's policies in $(SYSCONFDIR)/nagleshim.
 SYSCONFDIR ?= /etc
 MANDIR ?= $(DATADIR)/man
+# Debian's zsh searches /usr/share/zsh/vendor-completions instead, and both below /usr/local.
+ZSHDIR ?= $(DATADIR)/zsh/site-functions
 DESTDIR ?=
 
 # The packages, the manuals, the image and --version take the version from here. CHANGELOG.md begins with it.
 VERSION := 0.2.0
+RELEASED = $(shell LC_ALL=C date -d "$$(sed -n 's/^## \[$(VERSION)\] - //p' CHANGELOG.md)" '+%B %-d, %Y')
 # make predefines CC as cc, so ?= would have no effect.
 ifeq ($(origin CC),default)
 CC := gcc
@@ -96,7 +99,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -244,7 +247,7 @@ check-bare: ## run make demo and make check in a new Debian 12 and 13 with only 
 	@tests/deps bare
 	@tests/systems/bare
 
-check-strangers: ## run the test suites of thirty other programs without and with the library (as root; suites in .deps/strangers)
+check-strangers: ## run the test suites of other programs without and with the library (as root; suites in .deps/strangers)
 	@tests/deps strangers
 	@$(MAKE) --no-print-directory -s all
 	@tests/systems/strangers/run $(SUITES)
@@ -372,10 +375,10 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
-	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s/^\.Os nagleshim$$/& $(VERSION)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s/^\.Os nagleshim$$/& $(VERSION)/; s/^\.Dd .*/.Dd $(RELEASED)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
 		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man7/nagleshim.7
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
-	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim
+	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(ZSHDIR)/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	@# If the policy directory cannot be created, comment out the lines that name it in the files to copy.
 	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || { \
@@ -398,32 +401,27 @@ uninstall: ## disable the library on this host; remove the installed files, and 
 		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
 		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
-		$(DESTDIR)$(DATADIR)/zsh/site-functions/_nagleshim \
+		$(DESTDIR)$(ZSHDIR)/_nagleshim \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
 	rm -rf $(SHARED)
 	@rmdir $(DESTDIR)$(POLICIES) $(DESTDIR)$(MANDIR)/man? $(DESTDIR)$(MANDIR) 2>/dev/null || true
-	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions zsh/site-functions \
-		fish/vendor_completions.d 2>/dev/null || true
+	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions fish/vendor_completions.d 2>/dev/null || true
+	@rmdir $(DESTDIR)$(ZSHDIR) 2>/dev/null && rmdir $(dir $(DESTDIR)$(ZSHDIR)) 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
 dist: ## make the release's tarball from the last commit, with its checksum, in build/dist
 	@config/package dist $(VERSION)
 
-deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in build/packages (deb: ARCH=armhf for another architecture)
+deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in PACKAGES, build/packages (deb: ARCH=armhf for another architecture)
 	@tests/deps $@
 	@test -z '$(ARCH)' || tests/deps '$(ARCH)'
-	@env -u MAKEFLAGS -u MAKELEVEL config/package $@ $(VERSION) $(ARCH)
+	@env -u MAKEFLAGS -u MAKELEVEL $(if $(PACKAGES),PACKAGES='$(PACKAGES)') config/package $@ $(VERSION) $(ARCH)
 
-# --- measuring and pictures ---------------------------------------------------------------------------------
+# --- measuring ----------------------------------------------------------------------------------------------
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
 	@tests/bench/run $(BENCH)
-
-figures: ## draw the picture of the README
-	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples
-	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)

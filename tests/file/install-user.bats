@@ -36,7 +36,7 @@ clone() {
     CJSON=$PLACE/cjson
     [[ ! -e $PLACE/clone ]] || return 0
     mkdir -p "$PLACE/clone/tests" "$PLACE/home"
-    cp -R Makefile shim config "$PLACE/clone"
+    cp -R Makefile CHANGELOG.md shim config "$PLACE/clone"
     cp tests/deps "$PLACE/clone/tests"
     cp -R "$source" "$CJSON"
     [[ $EUID -eq 0 ]] || return 0
