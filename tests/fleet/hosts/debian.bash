@@ -32,18 +32,10 @@ new_debian() {
 }
 
 # The same with the packages of this tree in /packages, and a client that stalls, its server, and a script for both in /app.
-# A lock is needed because test files run in parallel, and share the directory of packages.
 new_debian_with_packages() {
-    local packages=$PWD/build/packages lock
     new_debian
-    mkdir -p "$packages"
-    exec {lock}<"$packages"
-    flock "$lock"
-    rm -f "$packages"/*.deb
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb 3>&- {lock}<&- >/dev/null
-    install -D -t "$LAYER/changes/packages" "$packages"/*_*.deb
-    exec {lock}<&-
-    rm "$LAYER"/changes/packages/*-dbgsym_*
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb PACKAGES="$LAYER/changes/packages" 3>&- >/dev/null
+    rm "$LAYER"/changes/packages/{*-dbgsym_*,*.json}
     install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
 }
 

@@ -149,7 +149,7 @@ sleep 1
 nagleshim cure --unit listens
 nagleshim cure --unit no-such; echo "no such $?"
 nagleshim cure --undo
-sed 's#/usr/local/bin#/usr/bin#' /usr/share/nagleshim/systemd/nagleshim-cure.service >/etc/systemd/system/nagleshim-cure.service
+cp /usr/share/nagleshim/systemd/nagleshim-cure.service /etc/systemd/system
 systemctl start nagleshim-cure && systemctl stop nagleshim-cure
 journalctl -qo cat -u nagleshim-cure
 END
@@ -160,7 +160,7 @@ END
 
 @test "nagleshim-metrics.service writes counters while it runs, and removes them when it stops" {
     run -0 boot_debian <<'END'
-sed 's#/usr/local/bin#/usr/bin#' /usr/share/nagleshim/systemd/nagleshim-metrics.service >/etc/systemd/system/nagleshim-metrics.service
+cp /usr/share/nagleshim/systemd/nagleshim-metrics.service /etc/systemd/system
 mkdir -p /var/lib/prometheus/node-exporter && systemctl start nagleshim-metrics && sleep 17
 grep -c '^# TYPE nagleshim_' /var/lib/prometheus/node-exporter/nagleshim.prom
 systemctl stop nagleshim-metrics && find /var/lib/prometheus -type f

@@ -100,9 +100,9 @@ exchange() {
 
 @test "the packages' own test passes in a system that has a compiler" {
     # The test runs on this machine's files, with a layer for changes.
-    local DEBIAN=/ LAYER=$T/layer
+    local DEBIAN=/ packages=$LAYER/changes/packages LAYER=$T/layer
     mkdir -p "$LAYER"/{changes/source/config/debian,work,root}
-    cp -R build/packages examples "$LAYER/changes/source"
+    cp -R "$packages" examples "$LAYER/changes/source"
     cp -R config/debian/tests "$LAYER/changes/source/config/debian"
     run -0 in_debian bash -c 'cd /source && dpkg -i packages/{lib,}nagleshim_*.deb >/dev/null 2>&1 && config/debian/tests/essence'
     [[ $output == *'20 packets: '* ]]
