@@ -99,7 +99,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench lint format \
+	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -417,11 +417,16 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in PACKAGES
 	@test -z '$(ARCH)' || tests/deps '$(ARCH)'
 	@env -u MAKEFLAGS -u MAKELEVEL $(if $(PACKAGES),PACKAGES='$(PACKAGES)') config/package $@ $(VERSION) $(ARCH)
 
-# --- measuring ----------------------------------------------------------------------------------------------
+# --- measuring and pictures ---------------------------------------------------------------------------------
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
 	@$(MAKE) --no-print-directory all examples probes
 	@tests/bench/run $(BENCH)
+
+figures: ## draw the picture of the README
+	@tests/deps figures
+	@$(MAKE) --no-print-directory all examples
+	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)

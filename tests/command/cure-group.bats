@@ -44,7 +44,7 @@ programs_are() {
 }
 
 # rounds WHO SERVER CLIENT: 20 requests. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO, "server", "client" or both,
-# are in the group. Sets median, in ms.
+# are in the group. Sets median, in ms. A caller's && switches set -e off in here.
 rounds() {
     local -n out=median
     local end how command
@@ -53,12 +53,12 @@ rounds() {
         command=("$PROBES/uring_rounds" "$end" libc libc "${how[@]}")
         [[ $1 != *"$end"* ]] || command=("${in_group[@]}" "${command[@]}")
         if [[ $end == server ]]; then
-            ns_serve server "${command[@]}" 0
+            ns_serve server "${command[@]}" 0 || return
         else
-            "${command[@]}" --warmup 20 127.0.0.1 "$port" 20 >"$T/client.out"
+            "${command[@]}" --warmup 20 127.0.0.1 "$port" 20 >"$T/client.out" || return
         fi
     done
-    ns_join server
+    ns_join server || return
     out=$(awk '{ for (i = 1; i < NF; i++) if ($i == "median_us") print $(i + 1) / 1000 }' "$T/client.out")
     echo "$* takes $out ms"
 }

@@ -102,6 +102,7 @@ ns_start() {
 # ns_wait_for FILE REGEX [SECONDS]: waits until a line of FILE matches.
 ns_wait_for() {
     local end=$((SECONDS + ${3:-10}))
+    [[ ${3-10} =~ ^[0-9]+$ ]] || wrong "not a number of seconds: $3" || return
     until grep -qaE -- "$2" "$1" 2>/dev/null; do
         ((SECONDS <= end)) || wrong "no line of $1 matches '$2':" "$1" || return
         sleep 0.01

@@ -5,6 +5,7 @@
 # errors that are expected for the bad ones to DIRECTORY/expected.
 unpack_policies() {
     local directory=$1 line name='' kind
+    awk -v keys=0 -f tests/helpers/twice.awk "${policies:-tests/policy/policies.table}" || return
     mkdir -p "$directory/valid" "$directory/bad"
     : >"$directory/expected"
     while IFS= read -r line; do
@@ -16,5 +17,5 @@ unpack_policies() {
             name=${line%% *} kind=valid
             printf %b "${line#* }" >"$directory/valid/$name.json"
         fi
-    done <tests/policy/policies.table
+    done <"${policies:-tests/policy/policies.table}"
 }

@@ -28,6 +28,7 @@ seen_teardown_file() {
 seen_row() {
     local key value
     row=([rounds]=24 [ends]=1)
+    awk -f tests/helpers/twice.awk "${SEEN_TABLE:-tests/scenarios/seen.table}" || return
     while read -r key value; do
         row[$key]=$value
     done < <(awk -v name="$1" '/^#/ { next } $2 == "|" { found = $1 == name; next } found && NF' \

@@ -6,6 +6,7 @@
 pair() {
     local key value found=
     row=()
+    awk -f tests/helpers/twice.awk "${table:-tests/systems/victims.table}" || return
     while read -r key value; do
         if [[ -z $value ]]; then
             [[ -z $found ]] || break
