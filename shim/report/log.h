@@ -24,9 +24,8 @@ bool ns_log_to_file(void);
 /* Write no line from now on, and make no system call: a seccomp filter may kill the process. */
 void ns_log_silence(void);
 
-/* One line, cut at 1 KiB. stderr gets it only if it still is the file that it was at start-up; if
- * the program has closed it, that file is opened again (log.c says which kinds). For start-up:
- * printf is not async-signal-safe. */
+/* One line, cut at 1 KiB. stderr gets it only if it still is the file that it was at start-up. For
+ * start-up: printf is not async-signal-safe. */
 void ns_log(enum ns_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line in parts. What does not fit is cut off; control characters become '?'. Everything from
