@@ -17,7 +17,7 @@ extern char **environ;
 void ns_before_child(bool replaced)
 {
     if (!ns_has_other_fds()) /* which also forgets an earlier vfork, so that the child does */
-        ns_handover_begins(replaced);
+        ns_handover_begins(replaced ? NS_SPAWN : NS_FORK);
 }
 
 void ns_in_child(void)
@@ -69,7 +69,7 @@ NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
 void ns_before_exec(void)
 {
     if (!ns_has_other_fds())
-        ns_handover_begins(true);
+        ns_handover_begins(NS_EXEC);
 }
 
 #define NS_CALL(...)
@@ -156,15 +156,32 @@ int *ns_before_clone(unsigned long flags, bool clears)
     enum { SUSPENDED = CLONE_VFORK | CLONE_SETTLS };
     if (ns_has_other_fds())
         return NULL;
-    if (!(flags & CLONE_VM))
+    if (!(flags & CLONE_VM)) {
         ns_before_child(false);
-    else if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
         return NULL;
-    else if ((flags & SUSPENDED) == CLONE_VFORK) /* as with vfork, only this thread waits */
-        ns_vfork_parent = getpid();
-    else
+    }
+    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
+        return NULL;
+    if ((flags & SUSPENDED) != CLONE_VFORK)
         return ns_process_shares(clears);
+    ns_before_child(true); /* as with vfork, only this thread waits */
+    ns_vfork_parent = getpid();
     return NULL;
+}
+
+/* The function of a child that has its own memory, and with it a copy of this. */
+struct body {
+    int (*run)(void *);
+    void *argument;
+};
+
+static int run_in_child(void *at)
+{
+    const struct body *body = at;
+    ns_in_child();
+    int status = body->run(body->argument);
+    ns_before_end(); /* libc ends the child by a raw system call */
+    return status;
 }
 
 /* The child may share this memory and not the descriptors. clone() takes at most three more
@@ -184,7 +201,10 @@ NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument,
         flags |= CLONE_CHILD_CLEARTID;
         more[2] = (long)clear;
     }
-    int pid = NS_REAL(clone)(body, stack, flags, argument, more[0], more[1], more[2]);
+    struct body own = {body, argument};
+    bool apart = body && !(flags & CLONE_VM);
+    int pid = NS_REAL(clone)(apart ? run_in_child : body, stack, flags, apart ? &own : argument,
+                             more[0], more[1], more[2]);
     if (clear && pid < 0)
         __atomic_store_n(clear, 0, __ATOMIC_SEQ_CST);
     return pid;

@@ -10,7 +10,7 @@ __attribute__((used)) void *ns_vfork_begin(void)
 {
     /* In a child of vfork that calls vfork, the first parent stays noted. */
     if (!ns_has_other_fds() && !ns_process_is_disabled()) {
-        ns_handover_begins(true);
+        ns_handover_begins(NS_SPAWN);
         ns_vfork_parent = getpid();
     }
     return (void *)NS_REAL(vfork);

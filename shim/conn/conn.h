@@ -99,7 +99,6 @@ enum {
 /* flags */
 enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
-    NS_LISTENER_ADOPTED = 2, /* a listener that another process may use: nothing is set there */
     NS_COUNTED = 4,          /* TCP_NODELAY was counted in the report */
     NS_EXPECTED = 8,         /* what its rule sets was set at socket(), and counted */
     NS_WAITS_UNSEEN = 16,    /* the program waits unseen, after a read that found nothing */

@@ -14,6 +14,7 @@ static _Atomic pid_t clone_parent; /* the process that has made the last of them
 
 _Atomic bool ns_process_disabled;
 _Atomic uint8_t ns_process_generation;
+static _Atomic pid_t maker; /* this process, once it has made a socket */
 
 void ns_process_disable(void)
 {
@@ -53,11 +54,26 @@ bool ns_process_has_threads(void)
            tasks.stx_nlink > 3;
 }
 
+uint8_t ns_process_makes(void)
+{
+    if (!atomic_load_explicit(&maker, memory_order_relaxed) && !ns_process_is_disabled())
+        atomic_store(&maker, getpid());
+    return atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
+}
+
+bool ns_process_has_made(void)
+{
+    if (maker && maker != getpid())
+        ns_process_forked(true);
+    return maker != 0;
+}
+
 void ns_process_forked(bool shares)
 {
     if (shares) {
         uint8_t next = (uint8_t)(ns_process_generation + 1);
         atomic_store(&ns_process_generation, next ? next : 1);
+        atomic_store(&maker, 0);
     }
     if (atomic_load(&ns_clone_children)) /* the parent's children share the parent's memory */
         atomic_store(&ns_clone_children, 0);

@@ -17,7 +17,7 @@
     NS_COUNTER(pushes, "pushes")           /* before a wait */                                     \
     NS_COUNTER(late, "late pushes")        /* of bytes held for too long */                        \
     NS_COUNTER(acks, "ACKs")               /* before a wait */                                     \
-    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on listeners and connections, for the first time */  \
+    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on a connection, for the first time */               \
     NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
 
 /* After this many connections have stopped holding, new ones do not hold either. */

@@ -23,32 +23,12 @@ static bool is_own(const struct ns_conn *conn)
     return NS_GET(conn, generation) == atomic_load(&ns_process_generation);
 }
 
-/* Not one that came from another process or was restored. */
-static bool is_own_listener(const struct ns_conn *conn)
-{
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
-    return listens && is_own(conn) && !(NS_GET(conn, flags) & NS_LISTENER_ADOPTED);
-}
-
-/* Set the options of this process's listener to the application's values, since the library's would
- * stay there. From now on each accepted connection is treated separately. */
-static void restore_listener(int fd, struct ns_conn *conn)
-{
-    if (!is_own_listener(conn))
-        return;
-    NS_DEBUG(fd, "listener as the program made it; what it accepts is treated one by one");
-    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_LISTENER_ADOPTED);
-    if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
-        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
-        NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
-    ns_delack_unbound(fd, conn);
-}
-
-/* The ACKs of waits that will not be seen are limited, too. */
+/* The ACKs of waits that will not be seen are limited, too. TCP_NODELAY would send what the program
+ * itself corks. */
 static void push_and_limit(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
-    if (NS_GET(conn, kind) != NS_CONN_MANAGED)
+    if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks))
         return;
     ns_enforce_nodelay(fd, conn);
     ns_socket_limit_acks(fd, conn);
@@ -63,21 +43,21 @@ void ns_handover_unseen(int fd)
     if (!conn)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
-    restore_listener(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
     push_and_limit(fd, conn);
 }
 
-/* Another program may get this socket. */
-static void each_handed_on(int fd, struct ns_conn *conn, void *context)
+/* Another program may get this socket. how: enum ns_start. */
+static void each_handed_on(int fd, struct ns_conn *conn, void *how)
 {
-    (void)context;
-    int flags = is_own_listener(conn) ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
-    if (flags >= 0 && !(flags & FD_CLOEXEC))
-        restore_listener(fd, conn);
+    int flags = is_own(conn) ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
+    if (flags < 0 || flags & FD_CLOEXEC)
+        return;
     NS_DEBUG(fd, "may be handed on to another program");
+    if (*(enum ns_start *)how == NS_EXEC)
+        ns_rewrite_commit(fd, conn);
     push_and_limit(fd, conn);
 }
 
@@ -85,6 +65,8 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
+    if (!is_own(conn))
+        return;
     push_and_limit(fd, conn);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_socket_expect_unseen(fd, conn);
@@ -92,31 +74,29 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 
 void ns_handover_all_unseen(void)
 {
-    if (!ns_socket_all_unseen())
+    if (!ns_socket_all_unseen() && ns_process_has_made())
         ns_fd_each(each_unseen, NULL);
 }
 
-void ns_handover_begins(bool replaced)
+void ns_handover_begins(enum ns_start how)
 {
     if (ns_process_is_disabled())
         return;
-    ns_rewrite_commit();
     ns_flush_process(); /* other threads' too: the child has only this thread */
-    if (replaced && ns_socket_take_changed())
-        ns_fd_each(each_handed_on, NULL);
+    if (how != NS_FORK && ns_process_has_made() && (ns_socket_take_changed() || how == NS_EXEC))
+        ns_fd_each(each_handed_on, &how);
 }
 
 /* From now on the socket is left alone, and its options become the program's own. */
 static void leave_alone(int fd, struct ns_conn *conn)
 {
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
+    uint8_t kind = NS_GET(conn, kind);
     ns_push(fd, conn);
-    restore_listener(fd, conn);
-    if (!listens && NS_GET(conn, kind) != NS_CONN_MANAGED)
+    if (kind != NS_CONN_LISTENER && kind != NS_CONN_MANAGED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (!listens && is_own(conn)) {
+    if (is_own(conn)) {
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }
@@ -127,6 +107,8 @@ static void leave_alone(int fd, struct ns_conn *conn)
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
+    if (is_own(conn))
+        ns_rewrite_commit(fd, conn);
     ns_socket_use(fd, false);
     leave_alone(fd, conn);
 }
@@ -138,13 +120,12 @@ void ns_handover_passes(int fd)
         return;
     NS_DEBUG(fd, "is passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
-    ns_rewrite_apply(fd, conn, NULL);
-    if (NS_GET(conn, kind) == NS_CONN_LISTENER) {
-        restore_listener(fd, conn);
-        return;
-    }
+    ns_process_has_made();
+    if (is_own(conn))
+        ns_rewrite_apply(fd, conn, NULL);
+    NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
-    if (nodelay >= 0) /* a child may have set it for the program that it started */
+    if (nodelay >= 0) /* a child may have set it */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     leave_alone(fd, conn);
 }
@@ -160,7 +141,7 @@ void ns_handover_disable(void)
 {
     if (ns_process_is_disabled())
         return;
-    ns_rewrite_commit();
+    ns_process_has_made();
     ns_fd_each(disable_one, NULL);
     ns_process_disable();
     ns_status_disabled("it installed a seccomp filter");

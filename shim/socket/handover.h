@@ -28,9 +28,12 @@ void ns_handover_kept(int fd);
 /* The same as ns_handover_unseen for every connection, also for later ones (io_uring). */
 void ns_handover_all_unseen(void);
 
-/* Before a fork or an exec: pushes what any thread holds, and sets options that wait for a rule.
- * replaced: another program will use the sockets, perhaps without the library. */
-void ns_handover_begins(bool replaced);
+/* Before a child is made: pushes what any thread holds. Before a program is started, perhaps
+ * without the library, by this process or in its place: also prepares the connections that it
+ * gets, if this process has made them. What a child changes on a socket of its parent would stay,
+ * and the parent would not learn of it. */
+enum ns_start { NS_FORK, NS_SPAWN, NS_EXEC };
+void ns_handover_begins(enum ns_start how);
 
 /* Push held bytes and undo options. From then on every socket is left alone, and the library makes
  * no system call. */

@@ -121,18 +121,11 @@ static void undo(int fd, struct ns_view *view, int index)
         ns_kernel_set(fd, row->level, row->option, value);
 }
 
-static void commit(int fd, struct ns_conn *conn, void *context)
+void ns_rewrite_commit(int fd, struct ns_conn *conn)
 {
     struct ns_view *view = NS_GET(conn, view);
-    (void)context;
     if (NS_GET(conn, kind) == NS_CONN_FRESH && view && NS_GET(view, deferred))
         ns_rewrite_apply(fd, conn, NULL);
-}
-
-void ns_rewrite_commit(void)
-{
-    if (rewritten)
-        ns_fd_each(commit, NULL);
 }
 
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)

@@ -27,7 +27,8 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
 /* conn was accepted from the listener from: its getsockopt returns the listener's values. */
 void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from);
 
-/* Another process or program may get the sockets: set every option that still waits for a rule. */
-void ns_rewrite_commit(void);
+/* Another program gets the socket, or the library is disabled: set options that still wait for a
+ * rule. */
+void ns_rewrite_commit(int fd, struct ns_conn *conn);
 
 #endif

@@ -86,35 +86,39 @@ static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
     NS_PUT(conn, kind, kind == NS_CONN_LISTENER ? NS_CONN_LISTENER : NS_CONN_ALONE);
 }
 
+static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, bool rings)
+{
+    bool late = rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more();
+    uint8_t no_batch = (late ? NS_WAS_LATE : 0) | (rings ? NS_RING : 0);
+    no_batch |= NS_GET(conn, no_batch);
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    ns_push_set_pause(conn, rule);
+    NS_PUT(conn, no_batch, no_batch);
+    if (ns_conn_wants_nodelay(conn) == 0 || no_batch)
+        ns_enforce_nodelay(fd, conn);
+    if (!NS_GET(conn, kernel_nodelay))
+        ns_socket_changed();
+    if (rings) /* its reads will not be seen either */
+        ns_socket_limit_acks(fd, conn);
+}
+
 /* Give the socket its rule (NULL: leave it alone). kind is what it becomes with one. TCP_NODELAY
- * and TCP_DELACK_MAX_US are set when they first matter; on a listener at once, for every connection
- * that it will accept. */
+ * and TCP_DELACK_MAX_US are set when they first matter; at once if something may use the connection
+ * unseen, or accept it from a listener. */
 static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum ns_conn_kind kind)
 {
-    uint8_t flags = NS_GET(conn, flags);
-    bool listens = kind == NS_CONN_LISTENER;
-    /* On a listener only what all of its connections get is set, and nothing if the listener came
-     * from another process, since it would stay set there. */
-    bool partly = listens && (!(flags & NS_LISTENER_SETTLED) || flags & NS_LISTENER_ADOPTED);
+    bool listens = kind == NS_CONN_LISTENER, rings = atomic_load(&unseen);
+    /* On a listener only what all of its connections get is set. */
+    bool partly = listens && !(NS_GET(conn, flags) & NS_LISTENER_SETTLED);
     ns_rewrite_apply(fd, conn, partly ? NULL : rule);
     if (!rule) {
         leave_alone(fd, conn, kind);
         return;
     }
     NS_PUT(conn, rule, rule);
-    NS_PUT(conn, send, (uint8_t)rule->send);
-    NS_PUT(conn, ack, (uint8_t)rule->ack);
-    ns_push_set_pause(conn, rule);
-    if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
-        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_WAS_LATE);
-    if (atomic_load(&unseen))
-        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
-    if (listens ? !partly : ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, no_batch))
-        ns_enforce_nodelay(fd, conn);
-    if (listens || !NS_GET(conn, kernel_nodelay))
-        ns_socket_changed();
-    if (atomic_load(&unseen) && !(listens && partly)) /* its reads will not be seen either */
-        ns_socket_limit_acks(fd, conn);
+    if (!listens || (rings && !partly))
+        take_rule(fd, conn, rule, rings);
     count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
     NS_PUT(conn, kind, (uint8_t)kind);
@@ -172,7 +176,8 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     apply(fd, conn, ns_match_socket(rules, &facts), NS_CONN_MANAGED);
 }
 
-static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
+/* inherited: from another program, which may have made it without the rule's options. */
+static void listening(int fd, struct ns_conn *conn, bool inherited)
 {
     bool settled = false;
     ns_learned_share();
@@ -183,9 +188,8 @@ static void listening(int fd, struct ns_conn *conn, uint8_t adopted)
     NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
-    NS_PUT(conn, generation, atomic_load(&ns_process_generation));
     uint8_t kept = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED | NS_LOWAT);
-    NS_PUT(conn, flags, kept | adopted | (settled ? NS_LISTENER_SETTLED : 0));
+    NS_PUT(conn, flags, kept | (settled && !inherited ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }
 
@@ -193,7 +197,7 @@ void ns_socket_listening(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
     if (conn && NS_GET(conn, kind) == NS_CONN_FRESH)
-        listening(fd, conn, 0);
+        listening(fd, conn, false);
 }
 
 static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
@@ -261,7 +265,7 @@ static void choose(int fd, struct ns_conn *conn)
     NS_PUT(conn, in_flight, NS_FLIGHT_UNSEEN);
     ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
     if (kind.listens)
-        listening(fd, conn, NS_LISTENER_ADOPTED);
+        listening(fd, conn, true);
     else if (kind.connected)
         apply(fd, conn, rule_of_connection(fd, conn), NS_CONN_MANAGED);
     else /* its rule comes with connect() */

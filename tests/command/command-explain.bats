@@ -149,7 +149,7 @@ CASES
 }
 
 @test "explain describes in the kernel's terms what each mode does, and when" {
-    local when="TCP_NODELAY is set to 1 on a listener, or before a connection's second write;"
+    local when="TCP_NODELAY is set to 1 before a connection's second write;"
     explain -p "$(policy p '{}')" --process cat --role client
     expect_part output "send adaptive: $when while the program writes on and on without waiting it is set to 0"
     explain -p "$(policy p '{"send": "nodelay"}')" --process cat --role client

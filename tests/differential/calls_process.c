@@ -28,12 +28,24 @@ static void wait_for(struct op *op, pid_t pid)
     note_status(op, status);
 }
 
+static char clone_stack[256 * 1024] __attribute__((aligned(16)));
+
+static int cloned(void *block)
+{
+    run_block(*(struct block *)block);
+    return 6;
+}
+
+/* fork WAY {: the child has a copy of the memory. */
 CALLS(fork)
 {
     struct block block = next_block();
-    bool with_exit = op->words > 1 && strcmp(op->word[1], "exit") == 0;
-    bool plain = op->words > 1 && strcmp(op->word[1], "_Fork") == 0;
-    CALL_ONLY(op, plain ? _Fork() : fork());
+    const char *way = op->words > 1 ? op->word[1] : "";
+    bool with_exit = strcmp(way, "exit") == 0, clones = strcmp(way, "clone") == 0;
+    bool plain = strcmp(way, "_Fork") == 0;
+    CALL_ONLY(op, clones  ? clone(cloned, clone_stack + sizeof clone_stack, SIGCHLD, &block)
+                  : plain ? _Fork()
+                          : fork());
     if (op->result == 0) {
         run_block(block);
         if (with_exit)
@@ -63,20 +75,14 @@ CALLS(vfork)
     wait_for(op, pid);
 }
 
-static int cloned(void *block)
-{
-    run_block(*(struct block *)block);
-    return 6;
-}
-
 CALLS(clone)
 {
-    static char stack[256 * 1024] __attribute__((aligned(16)));
     struct slot kept[SLOTS];
     struct block block = next_block();
     memcpy(kept, slots, sizeof kept);
     in_shared_memory = true;
-    CALL_ONLY(op, clone(cloned, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &block));
+    CALL_ONLY(op, clone(cloned, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                        &block));
     in_shared_memory = false;
     memcpy(slots, kept, sizeof kept);
     wait_for(op, (pid_t)op->result);
@@ -289,6 +295,14 @@ static char *number_word(char *room, long value)
     return room;
 }
 
+static char **started_with; /* the environment */
+
+static int becomes(void *arguments)
+{
+    execve(*(char **)arguments, arguments, started_with);
+    return 127;
+}
+
 static void spawn_by(struct op *op, const char *way, char **arguments)
 {
     char command[512];
@@ -304,34 +318,42 @@ static void spawn_by(struct op *op, const char *way, char **arguments)
         CALL_ONLY(op, pipe ? pclose(pipe) : -1);
         note_status(op, (int)op->result);
     } else if (strcmp(way, "posix_spawn") == 0) {
-        CALL(op, posix_spawn(&pid, arguments[0], NULL, NULL, arguments, environ));
+        CALL(op, posix_spawn(&pid, arguments[0], NULL, NULL, arguments, started_with));
         waitpid(pid, &status, 0);
         note_status(op, status);
     } else {
-        pid = strcmp(way, "vfork") == 0 ? vfork() : fork();
-        if (pid == 0) {
-            execve(arguments[0], arguments, environ);
-            _exit(127);
-        }
+        pid = strcmp(way, "vfork") == 0 ? vfork()
+              : strcmp(way, "clone") == 0
+                  ? clone(becomes, clone_stack + sizeof clone_stack, SIGCHLD, arguments)
+                  : fork();
+        if (pid == 0)
+            _exit(becomes(arguments));
         waitpid(pid, &status, 0);
         note_status(op, status);
     }
 }
 
-/* spawn SLOT BYTES WAY: another program writes on the slot's descriptor. */
+/* spawn SLOT BYTES WAY: another program writes on the slot's descriptor, or notes a listener's
+ * options. start: a program without the library. */
 SLOT_CALLS(spawn)
 {
+    static char *none[] = {NULL};
     struct connection *connection = connection_of(slot);
+    bool listens = raw_option(slot->fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
     char words[3][16];
     char *arguments[] = {program_path, number_word(words[0], slot->fd),
                          number_word(words[1], slot->connection),
                          number_word(words[2], word_number(op, 2) % 4096), NULL};
-    if (!connection || connection->stopped || connection->over)
+    if (!listens && (!connection || connection->stopped || connection->over))
         return note(op, " skipped");
-    settle_writes(slot, word_number(op, 2));
+    if (!listens)
+        settle_writes(slot, word_number(op, 2));
+    started_with = strcmp(op->word[0], "start") == 0 ? none : environ;
     spawn_by(op, op->words > 3 ? op->word[3] : "", arguments);
-    connection->held = connection->corked;
+    if (!listens)
+        connection->held = connection->corked;
 }
+SAME_CALL(start, spawn)
 
 CALLS(seccomp)
 {

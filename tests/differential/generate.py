@@ -334,7 +334,7 @@ class Maker:
         if case <= 2 and "pass " in self.script:
             return  # a child's TCP_NODELAY on a socket that was passed cannot be told from the sender's
         if case <= 2:
-            self.say("fork <o:exit _exit _exit _Fork> {")
+            self.say("fork <o:exit _exit _exit _Fork clone> {")
             self.make_block(IN_CHILD, 1 + self.below(5))
         elif case <= 4:
             self.say("vfork {" if case == 3 else "clone {")
@@ -349,8 +349,10 @@ class Maker:
         elif case <= 8:
             self.say("worker {")
             self.make_block(IN_THREAD, 1 + self.below(5))
+        elif case == 9 and self.percent(50):
+            self.say(f"start {self.pick(TCP | LISTENER)} <size> <o:posix_spawn vfork fork clone>")
         elif case > 9 or "seccomp" not in self.script:  # the library is on in the other program and off here
-            self.say(["spawn <tcp> <size> <o:posix_spawn posix_spawn vfork fork system popen>", "<o:seccomp altstack>",
+            self.say(["spawn <tcp> <size> <o:posix_spawn posix_spawn vfork fork clone system popen>", "<o:seccomp altstack>",
                       "unshare <o:CLONE_FILES CLONE_FS CLONE_SYSVSEM>"][case - 9])
 
     def make_report(self):

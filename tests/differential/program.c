@@ -137,6 +137,12 @@ static int spawned(char **arguments)
     struct slot slot = {.fd = atoi(arguments[1]), .connection = atoi(arguments[2])};
     struct op op = {.line = "spawned: ", .length = 9};
     size_t size = (size_t)atol(arguments[3]);
+    if (raw_option(slot.fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
+        note_number(&op, " TCP_NODELAY ", raw_option(slot.fd, IPPROTO_TCP, TCP_NODELAY));
+        note_number(&op, " TCP_DELACK_MAX_US ", raw_option(slot.fd, IPPROTO_TCP, 46));
+        trace_line(&op);
+        return 8;
+    }
     CALL(&op, write(slot.fd, outgoing_bytes(&slot, (long)size), size));
     if (op.result > 0)
         outgoing(&slot)->written += op.result;

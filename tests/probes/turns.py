@@ -15,6 +15,7 @@
 #   mMS         measure the round from here; it stalls if the rest takes longer than MS (the whole, and 20)
 #   fMS         read everything that comes in this time
 #   iN          only one round in N has the next word
+#   program     start a program, by fork and exec
 #   nodelay, delay, cork, uncork, quickack, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
 #
@@ -181,6 +182,12 @@ class End:
     def child(self, size):
         os.write(self.reader[0], bytes([size]))
         os.read(self.reader[1], 1)
+
+    def program(self, _):
+        pid = os.fork()
+        if pid == 0:
+            os.execv("/bin/true", ["true"])
+        os.waitpid(pid, 0)
 
     def splice(self, size):
         while size > 0:

@@ -128,7 +128,7 @@ does_under() {
     does 'connected hear write' 'read write'
     does 'connected write*3' 'write nodelay=1 write*2'
     does 'connected write hear write' 'write read nodelay=1 write'
-    does 'accepted write*3' 'listener:nodelay=1 listen accept write*3'
+    does 'accepted write*3' 'listen accept write nodelay=1 write*2'
 }
 
 @test "writes of zero bytes and failing writes do not count as writes of a burst" {
@@ -412,8 +412,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
         'read write*2 nodelay=1 nodelay=0 wait read bound write wait'
 }
 
-@test "an accepted connection has the options of its listener" {
-    does 'accepted hear write hear wait' 'listener:nodelay=1 listen accept read write read bound look ack=2 wait'
+@test "an accepted connection is treated like any other, and its listener is left alone" {
+    does 'accepted hear write hear wait' 'listen accept read write read bound look ack=2 wait'
     does 'accepted-nonblock hear write hear miss' 'read write read bound nothing'
 }
 
@@ -422,17 +422,50 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 }
 
 # translate prints "listener:" for the next connection.
-@test "a listener that is passed on has its own options, and its next connections are treated one by one" {
-    does 'accepted pass-listener accepted-next write*2' 'listener:nodelay=1 listen accept listener:nodelay=0 pass accept listener:nodelay=1'
-    does 'accepted pass-listener-back accepted-next write*2' 'listener:nodelay=1 listen accept listener:nodelay=0 pass passed accept listener:nodelay=1'
-    # A program that a child starts gets a copy, and the parent still uses the listener.
-    does 'accepted child-program accepted-next write*2' 'listener:nodelay=1 listen accept fork other:nodelay=1 other:bound bound accept'
+@test "after a listener was passed on, its next connections are treated" {
+    does 'accepted pass-listener accepted-next write*2' 'listen accept pass accept listener:nodelay=1'
+    does 'accepted pass-listener-back accepted-next write*2' 'listen accept pass passed accept listener:nodelay=1'
+}
+
+# Options stay at the socket, and its maker would not learn of a change.
+@test "a child that starts a program or installs a filter changes no socket of its parent, however it was made" {
+    local way
+    for way in child-program clone-program; do
+        does "connected write $way write" 'write fork nodelay=1 write'
+        does "accepted write*2 $way accepted-next write*2" 'listen accept write nodelay=1 write fork accept listener:nodelay=1'
+    done
+    # The end of a child that clone() has made is one of a process.
+    does 'connected write*2 clone-writes write*2' 'write nodelay=1 write fork write nodelay=0 write*5 nodelay=1 gone write nodelay=0 write'
+    does 'connected write*2 clone-filter write' 'write nodelay=1 write fork filter gone write'
+    does 'connected write*2 child-filter write' 'write nodelay=1 write fork filter write'
+}
+
+@test "a program that is started gets the connections that survive the exec, and no other is changed" {
+    does 'connected write spawn' 'write other:nodelay=1 other:bound nodelay=1 bound fork'
+    does 'connected write cloexec spawn' 'write fork'
+    does 'connected write cloexec exec' 'write exec'
+    does 'connected write cloexec vfork' 'write fork'
+}
+
+@test "what the program corks stays corked while a child is made" {
+    local other='other:nodelay=1 other:bound' way ended
+    for way in spawn vfork clone-vfork; do
+        ended=fork
+        [[ $way != clone-vfork ]] || ended='fork gone'
+        does "connected cork write $way write uncork" "cork=1 write $other $ended write cork=0"
+        does "connected more $way write" "more $other $ended write"
+    done
+    does 'connected cork write child-program write uncork' 'cork=1 write fork write cork=0'
+    does 'connected cork write exec' "cork=1 write $other exec"
+}
+
+@test "clone() with CLONE_VFORK pushes what is held, like vfork" {
+    does 'connected cloexec write*5 clone-vfork' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 fork gone'
 }
 
 @test "a socket that could not be passed on is treated as before, and so is a parent's connection that a child passes on" {
-    local begin='listener:nodelay=1 listen accept'
-    does 'accepted pass-listener-fails accepted-next write*2' "$begin listener:nodelay=0 pass accept listener:nodelay=1"
-    does 'accepted pass-fails write*2' "$begin nodelay=0 pass nodelay=1 write*2"
+    does 'accepted pass-listener-fails accepted-next write*2' 'listen accept pass accept listener:nodelay=1'
+    does 'accepted write*2 pass-fails write' 'listen accept write nodelay=1 write nodelay=0 pass nodelay=1 write'
     does 'socket pass-fails connect-it write*2' 'pass listen connect nodelay=1 write*2'
     does 'raw pass-back pass-fails write*2' 'pass close passed pass nodelay=1 write*2'
     does 'connected write*2 child-passes write*3 wait' 'write nodelay=1 write fork pass write nodelay=0 write*2 look nodelay=1 wait'
@@ -515,8 +548,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 }
 
 @test "before a seccomp filter the library clears its TCP_NODELAY, except in a forked child, whose parent uses the sockets" {
-    local begin='listener:nodelay=1 listen accept write'
-    does 'accepted write*2 filter accept' "$begin write listener:nodelay=0 nodelay=0 filter listen accept"
+    local begin='listen accept write'
+    does 'accepted write*2 filter accept' "$begin nodelay=1 write nodelay=0 filter listen accept"
     does 'connected write*2 filter-by-number write' 'write nodelay=1 write nodelay=0 filter write'
     does 'connected nodelay filter' 'nodelay=1 filter'
     does 'accepted write child-filter' "$begin fork filter"
@@ -542,11 +575,20 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does_under "$two, $options" 'socket refused-by-2 close socket says-own' "$set connect close"
     # A connection that is accepted has the options of its listener.
     does_under "\"match\": {\"local\": \"127.0.0.1\", \"role\": \"server\"}, $options" 'accepted says-own' \
-        'listener:keepidle=77 listener:keepalive=1 listener:nodelay=1 listen accept keepidle=77 keepalive=1'
+        'listener:keepidle=77 listener:keepalive=1 listen accept keepidle=77 keepalive=1'
 }
 
-@test "options that the program has set before its rule is known are passed to the kernel before a fork" {
-    does_under '"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' 'socket idle fork' 'keepidle=500 fork'
+@test "options that the program has set before its rule is known wait for the rule, also when a child is made" {
+    local way rule='"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' other='other:nodelay=1 other:bound '
+    for way in fork child-program clone-program; do
+        does_under "$rule" "socket idle $way connect-it" 'fork listen keepidle=100 connect'
+    done
+    for way in spawn vfork; do
+        does_under "$rule" "socket idle $way connect-it" "${other}fork listen keepidle=100 connect"
+    done
+    # Another program in this process gets them, but not those of a socket that an exec closes.
+    does_under "$rule" 'socket idle exec' "keepidle=500 ${other}exec"
+    does_under "$rule" 'socket idle cloexec exec' 'exec'
 }
 
 @test "the log keeps no descriptor open" {

@@ -107,6 +107,10 @@ as_few_segments() {
     as_few_segments 'nodelay : w32 w32 r64' 'nodelay : r64 s20 w64' 150 1.2
 }
 
+@test "a server that thinks and has once started a program sends no ACK for each request" {
+    as_few_segments 'nodelay : w64 r64' 'nodelay : r64 s14 i210 program w64' 330 1.1
+}
+
 @test "a reader with MSG_WAITALL of a server that is slow now and then gets no ACK for each answer" {
     as_few_segments 'nodelay : r64 i3 s10 w64' 'nodelay : w64 all64' 300 1.06
 }

@@ -221,6 +221,42 @@ SCENARIO("spawn")
 }
 
 SCENE("child-program", CHILD(fork(), execl("/bin/true", "true", (char *)NULL)))
+
+/* A child with its own memory, of which only clone() knows. */
+static void clone_apart(int (*child)(void *))
+{
+    enum { STACK = 256 * 1024 };
+    char *stack = malloc(STACK);
+    child_ended(clone(child, stack + STACK, SIGCHLD, NULL), 0);
+    free(stack);
+}
+
+static int becomes_true(void *unused)
+{
+    (void)unused;
+    return execl("/bin/true", "true", (char *)NULL);
+}
+
+static int installs_filter(void *unused)
+{
+    (void)unused;
+    return !FORBID_NOTHING(false);
+}
+
+static int writes_six(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 6; i++)
+        writes();
+    return 0;
+}
+
+SCENE("clone-writes", clone_apart(writes_six))
+SCENE("clone-program", clone_apart(becomes_true))
+SCENE("clone-filter", clone_apart(installs_filter))
+SCENE("clone-vfork", child_ended(clone_in_memory(ends_at_once, NULL, CLONE_VFORK), 0))
+SCENE("cloexec",
+      EXPECT(fcntl(near.fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(far.fd, F_SETFD, FD_CLOEXEC) == 0))
 SCENE("exec", execl("/nonexistent", "nobody", (char *)NULL))
 
 SCENARIO("exec-by-number")
