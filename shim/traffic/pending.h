@@ -35,7 +35,6 @@ struct ns_thread {
     _Atomic uint32_t used; /* slots from its low half on are empty; its high half: pending.c */
     uint16_t whole_at;     /* when a read that waits for all began, in 64 us; 0: not judged */
     uint8_t ready[2];      /* writes, and reads, in a row that would not have waited: see below */
-    uint8_t files;         /* calls on files; at 0 the kernel is asked about one again */
     bool corked;           /* a burst of the list may be corked */
     /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
      * library's definition of that function makes the call by number, too, it is passed through.
@@ -107,7 +106,7 @@ static inline bool ns_pending_skips(int fd, bool reads)
     if (ns_thread.corked)
         return false;
     if (ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE)
-        return ++ns_thread.files != 0; /* its number may be another file's since an unseen close */
+        return true;
     if (*ready < NS_PENDING_READY || *ready >= 2 * NS_PENDING_READY - 1)
         return false;
     ++*ready;
