@@ -15,7 +15,6 @@
 
 #include "base/relaxed.h"
 #include "policy/policy.h"
-#include "policy/sockopt.h"
 
 #include <stdatomic.h>
 
@@ -29,7 +28,7 @@ enum ns_conn_kind {
     NS_CONN_MANAGED, /* a connection that a rule applies to */
 };
 
-/* The options of one socket that a rule rewrites, indexed as in sockopt.h. */
+/* The options of one socket that a rule rewrites, by index into ns_sockopts. */
 struct ns_view {
     _Atomic uint32_t hidden;   /* bits: getsockopt answers from value */
     _Atomic uint32_t deferred; /* bits: set before the rule was known, to asked */

@@ -173,10 +173,10 @@ static void match_rules(struct ns_code *code, const struct ns_policy *policy)
             jump(code, &other, BPF_JNE, 9,
                  rule->role == NS_ROLE_CLIENT ? BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB
                                               : BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-        if (rule->local)
-            match_list(code, rule->local, rule->n_local, LOCAL, &other);
-        if (rule->remote)
-            match_list(code, rule->remote, rule->n_remote, REMOTE, &other);
+        if (rule->local.list)
+            match_list(code, rule->local.list, rule->local.n, LOCAL, &other);
+        if (rule->remote.list)
+            match_list(code, rule->remote.list, rule->remote.n, REMOTE, &other);
         is_last = !other;
         set(code, 7, (int32_t)ns_code_options_of(rule));
         jump(code, &found, BPF_JA, 0, 0);
@@ -192,7 +192,7 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
 {
     size_t out = 0, ack = 0, entries = policy->n_rules;
     for (size_t i = 0; i < policy->n_rules; i++)
-        entries += policy->rules[i].n_local + policy->rules[i].n_remote;
+        entries += policy->rules[i].local.n + policy->rules[i].remote.n;
     if (ns_code_unfit(policy))
         return -ENOTSUP;
     if (entries > NS_CODE_ENTRIES_MOST)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See endpoint.h. Owns the spelling of address and port ranges. Strict, since a policy for another
+/* See text.h. Owns the spelling of address and port ranges. Strict, since a policy for another
  * network than its author believes is worse than a rejected one: no leading zeros, no bits set
  * beyond the prefix, no host names (resolving could block, and the answer changes). */
-#include "policy/endpoint.h"
+#include "policy/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the contents of a policy: each key of keys.def, its kind and its range. Turns a cJSON tree
+/* Owns the contents of a policy: each key, its kind and its range. Turns a cJSON tree
  * into a struct ns_policy, completely or not at all. Reads on after an error, so that `nagleshim
  * check` sees all of them. Never prints, exits or aborts, since it runs in other programs'
  * processes. Allocates; not async-signal-safe. */
 #include "policy/policy.h"
 
-#include "policy/endpoint.h"
-#include "policy/sockopt.h"
 #include "policy/text.h"
 
 #include <errno.h>
 #include <float.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,12 +30,17 @@ struct reader {
     const struct ns_policy_errors *all; /* NULL: later errors do not matter */
     unsigned n_errors;
     bool no_memory;
+    const struct key *option; /* whose action is read */
 };
 
-/* One key that an object may have; into is what the object is read into. */
+/* One key that an object may have. read reads its value to place, which is in what the object is
+ * read into. */
 struct key {
     const char *name;
-    void (*read)(struct reader *reader, const cJSON *item, void *into);
+    void (*read)(struct reader *reader, const cJSON *item, const struct key *key, void *place);
+    size_t offset;
+    int least, most;
+    const char *(*word)(unsigned);
 };
 
 /* An error at the value of item, or at its key. */
@@ -105,13 +109,13 @@ static void *take(struct reader *reader, size_t size)
     return piece;
 }
 
-static void refuse_option(struct reader *reader, const cJSON *item, void *into)
+static void refuse(struct reader *reader, const cJSON *item, const struct key *key, void *place)
 {
-    (void)into;
+    (void)place;
     fail(reader, item, true,
          "%s is not for \"sockopt\"; \"send\" and \"ack\" own it, and \"app\" there leaves it to "
          "the application",
-         item->string);
+         key->name);
 }
 
 /* what: "a rule", for messages. */
@@ -119,7 +123,7 @@ static void unknown_key(struct reader *reader, const cJSON *item, const char *wh
                         const struct key *keys, size_t n_keys)
 {
     char buffer[QUOTE_SIZE], allowed[400] = "";
-    for (size_t i = 0; i < n_keys && keys[i].read != refuse_option; i++) {
+    for (size_t i = 0; i < n_keys && keys[i].read != refuse; i++) {
         size_t used = strlen(allowed);
         snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", keys[i].name);
     }
@@ -144,59 +148,74 @@ static void read_object(struct reader *reader, const cJSON *item, const char *wh
             fail(reader, child, true, "duplicate key \"%s\"; %s may have it once", child->string,
                  what);
         else
-            keys[i].read(reader, child, into);
+            keys[i].read(reader, child, &keys[i], (char *)into + keys[i].offset);
         seen |= 1u << i;
     }
 }
 
-static int read_integer(struct reader *reader, const cJSON *item, int least, int most)
+static void read_integer(struct reader *reader, const cJSON *item, const struct key *key,
+                         void *place)
 {
     double number = item->valuedouble;
     char expected[64];
     /* 1.0 and 1e2 are integers, as in JSON Schema. */
-    if (cJSON_IsNumber(item) && number >= least && number <= most && number == (int)number)
-        return (int)number;
-    snprintf(expected, sizeof expected, least == most ? "%d" : "an integer from %d to %d", least,
-             most);
+    if (cJSON_IsNumber(item) && number >= key->least && number <= key->most &&
+        number == (int)number) {
+        *(int *)place = (int)number;
+        return;
+    }
+    snprintf(expected, sizeof expected, key->least == key->most ? "%d" : "an integer from %d to %d",
+             key->least, key->most);
     wrong(reader, item, NULL, expected);
-    return 0;
 }
 
-/* One of the words name(first), name(first + 1), ... up to NULL. */
-static unsigned read_word(struct reader *reader, const cJSON *item, const char *(*name)(unsigned),
-                          unsigned first)
+static void read_bool(struct reader *reader, const cJSON *item, const struct key *key, void *place)
 {
+    (void)key;
+    *(bool *)place = cJSON_IsTrue(item);
+    if (!cJSON_IsBool(item))
+        wrong(reader, item, NULL, "true or false");
+}
+
+/* One of the words of key, from least on. */
+static void read_word(struct reader *reader, const cJSON *item, const struct key *key, void *place)
+{
+    const unsigned first = (unsigned)key->least;
     char expected[96] = "one of";
-    for (unsigned i = first; cJSON_IsString(item) && name(i); i++)
-        if (strcmp(item->valuestring, name(i)) == 0)
-            return i;
-    for (unsigned i = first; name(i); i++) {
+    for (unsigned i = first; cJSON_IsString(item) && key->word(i); i++)
+        if (strcmp(item->valuestring, key->word(i)) == 0) {
+            *(unsigned *)place = i; /* an enumeration */
+            return;
+        }
+    for (unsigned i = first; key->word(i); i++) {
         size_t used = strlen(expected);
         snprintf(expected + used, sizeof expected - used, "%s \"%s\"", i > first ? "," : "",
-                 name(i));
+                 key->word(i));
     }
     wrong(reader, item, NULL, expected);
-    return first;
 }
 
-/* A string of 1 to most characters without control characters. */
-static char *read_string(struct reader *reader, const cJSON *item, size_t most)
+/* A string of 1 to most characters without control characters. 0: any string, which is not kept. */
+static void read_string(struct reader *reader, const cJSON *item, const struct key *key,
+                        void *place)
 {
     char expected[80] = "a string";
-    size_t length = 0;
+    int length = 0;
     bool control = false;
     for (const char *p = cJSON_IsString(item) ? item->valuestring : ""; *p; p++) {
         control |= (unsigned char)*p < ' ' || *p == 0x7F;
         length += (*p & 0xC0) != 0x80;
     }
-    if (control)
+    if (cJSON_IsString(item) && !key->most)
+        return;
+    if (control && key->most)
         snprintf(expected, sizeof expected, "a string without control characters");
-    else if (cJSON_IsString(item) && length > 0 && length <= most)
-        return item->valuestring;
-    else if (cJSON_IsString(item))
-        snprintf(expected, sizeof expected, "a string of 1 to %zu characters", most);
+    else if (cJSON_IsString(item) && length > 0 && length <= key->most) {
+        *(char **)place = item->valuestring;
+        return;
+    } else if (cJSON_IsString(item))
+        snprintf(expected, sizeof expected, "a string of 1 to %d characters", key->most);
     wrong(reader, item, NULL, expected);
-    return NULL;
 }
 
 /* A string or a list of strings. Returns memory for *n entries of size bytes and one of zeros;
@@ -215,148 +234,115 @@ static void *read_list(struct reader *reader, const cJSON *item, size_t size, co
     return NULL;
 }
 
-static char **read_patterns(struct reader *reader, const cJSON *item)
+static void read_patterns(struct reader *reader, const cJSON *item, const struct key *key,
+                          void *place)
 {
     const cJSON *entry;
     size_t n;
-    char **list = read_list(reader, item, sizeof *list, &entry, &n);
+    char **list = *(char ***)place = read_list(reader, item, sizeof *list, &entry, &n);
     for (size_t i = 0; list && i < n; i++, entry = entry->next)
-        list[i] = read_string(reader, entry, PATTERN_LENGTH_MOST);
-    return list;
+        read_string(reader, entry, key, &list[i]);
 }
 
-static struct ns_endpoint *read_endpoints(struct reader *reader, const cJSON *item, size_t *n)
+static void read_endpoints(struct reader *reader, const cJSON *item, const struct key *key,
+                           void *place)
 {
+    struct ns_endpoints *into = place;
     const cJSON *entry;
     char problem[240], buffer[QUOTE_SIZE];
-    struct ns_endpoint *list = read_list(reader, item, sizeof *list, &entry, n);
-    for (size_t i = 0; list && i < *n; i++, entry = entry->next)
+    (void)key;
+    into->list = read_list(reader, item, sizeof *into->list, &entry, &into->n);
+    for (size_t i = 0; into->list && i < into->n; i++, entry = entry->next)
         if (!cJSON_IsString(entry))
             wrong(reader, entry, NULL, "a string");
-        else if (ns_endpoint_parse(entry->valuestring, &list[i], problem, sizeof problem) != 0)
+        else if (ns_endpoint_parse(entry->valuestring, &into->list[i], problem, sizeof problem))
             fail(reader, entry, false, "\"%s\" is not an endpoint: %s",
                  quote(entry->valuestring, buffer), problem);
-    return list;
 }
 
-/* Reads a key of a rule. */
-#define READER(key, read)                                                                          \
-    static void read_##key(struct reader *reader, const cJSON *item, void *into)                   \
-    {                                                                                              \
-        struct ns_rule *rule = into;                                                               \
-        rule->key = read;                                                                          \
-    }
-READER(process, read_patterns(reader, item))
-READER(args, read_patterns(reader, item))
-READER(role, read_word(reader, item, ns_role_name, NS_ROLE_CLIENT))
-READER(local, read_endpoints(reader, item, &rule->n_local))
-READER(remote, read_endpoints(reader, item, &rule->n_remote))
-READER(name, read_string(reader, item, NAME_LENGTH_MOST))
-READER(send, read_word(reader, item, ns_send_name, 0))
-READER(ack, read_word(reader, item, ns_ack_name, 0))
-
 static const struct key match_keys[] = {
-#define NS_MATCH_KEY(name, read) {name, read},
-#include "policy/keys.def"
-#undef NS_MATCH_KEY
+#define IN_RULE(member) offsetof(struct ns_rule, member)
+    {"process", read_patterns, IN_RULE(process), 1, PATTERN_LENGTH_MOST, NULL},
+    {"args", read_patterns, IN_RULE(args), 1, PATTERN_LENGTH_MOST, NULL},
+    {"role", read_word, IN_RULE(role), NS_ROLE_CLIENT, 0, ns_role_name},
+    {"local", read_endpoints, IN_RULE(local), 0, 0, NULL},
+    {"remote", read_endpoints, IN_RULE(remote), 0, 0, NULL},
 };
 
-static void read_action_value(struct reader *reader, const cJSON *item, void *into)
+static void read_match(struct reader *reader, const cJSON *item, const struct key *key, void *rule)
 {
-    struct ns_sockopt_action *action = into;
-    const struct ns_sockopt *option = &ns_sockopts[action->option];
-    if (action->verb != NS_SOCKOPT_PASS)
+    (void)key;
+    read_object(reader, item, "\"match\"", match_keys, COUNT(match_keys), rule);
+}
+
+/* key->least is the verb. */
+static void read_number(struct reader *reader, const cJSON *item, const struct key *key,
+                        void *place)
+{
+    struct ns_sockopt_action *action = place;
+    if (action->verb)
         fail(reader, item, true, "\"%s\" is one too many; only one of set, min and max is allowed",
              item->string);
-    action->verb = item->string[0] == 's'   ? NS_SOCKOPT_SET
-                   : item->string[1] == 'i' ? NS_SOCKOPT_MIN
-                                            : NS_SOCKOPT_MAX;
-    action->value = read_integer(reader, item, option->least, option->most);
+    action->verb = (enum ns_sockopt_verb)key->least;
+    read_integer(reader, item, reader->option, &action->value);
 }
 
 static const struct key action_keys[] = {
-    {"set", read_action_value},
-    {"min", read_action_value},
-    {"max", read_action_value},
+    {"set", read_number, 0, NS_SOCKOPT_SET, 0, NULL},
+    {"min", read_number, 0, NS_SOCKOPT_MIN, 0, NULL},
+    {"max", read_number, 0, NS_SOCKOPT_MAX, 0, NULL},
 };
 
-static void read_action(struct reader *reader, const cJSON *item, void *into)
+static void read_action(struct reader *reader, const cJSON *item, const struct key *key,
+                        void *place)
 {
-    struct ns_rule *rule = into;
-    struct ns_sockopt_action *action = &rule->sockopts[rule->n_sockopts++];
+    struct ns_sockopt_action *action = place;
     const char *word = cJSON_IsString(item) ? item->valuestring : "";
-    action->option = (unsigned)ns_sockopt_by_name(item->string);
+    reader->option = key;
     if (cJSON_IsObject(item) && item->child)
         read_object(reader, item, "an action", action_keys, COUNT(action_keys), action);
-    else if (strcmp(word, "ignore") == 0)
-        action->verb = NS_SOCKOPT_IGNORE;
-    else if (strcmp(word, "pass") != 0)
+    else if (strcmp(word, "ignore") == 0 || strcmp(word, "pass") == 0)
+        action->verb = *word == 'i' ? NS_SOCKOPT_IGNORE : NS_SOCKOPT_PASS;
+    else
         wrong(reader, item, NULL,
               "\"pass\", \"ignore\", {\"set\": N}, {\"min\": N} or {\"max\": N}");
 }
 
 static const struct key option_keys[] = {
-#define NS_SOCKOPT_ROW(name, level, number, least, most) {#name, read_action},
+#define NS_SOCKOPT_ROW(name, level, number, least, most)                                           \
+    {#name, read_action, IN_RULE(sockopts[NS_SOCKOPT_##name]), least, most, NULL},
 #include "policy/sockopts.def"
 #undef NS_SOCKOPT_ROW
-    {"TCP_NODELAY", refuse_option},
-    {"TCP_CORK", refuse_option},
-    {"TCP_QUICKACK", refuse_option},
-    {"TCP_DELACK_MAX_US", refuse_option},
+    {"TCP_NODELAY", refuse, 0, 0, 0, NULL},
+    {"TCP_CORK", refuse, 0, 0, 0, NULL},
+    {"TCP_QUICKACK", refuse, 0, 0, 0, NULL},
+    {"TCP_DELACK_MAX_US", refuse, 0, 0, 0, NULL},
 };
 _Static_assert(COUNT(option_keys) < 32,
                "read_object has a bit for each key, and one for unknown keys");
 
-static void read_comment(struct reader *reader, const cJSON *item, void *into)
+static void read_sockopts(struct reader *reader, const cJSON *item, const struct key *key,
+                          void *rule)
 {
-    (void)into;
-    if (!cJSON_IsString(item))
-        wrong(reader, item, NULL, "a string");
-}
-
-static void read_match(struct reader *reader, const cJSON *item, void *into)
-{
-    read_object(reader, item, "\"match\"", match_keys, COUNT(match_keys), into);
-}
-
-static void read_max_delay(struct reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    rule->has_max_delay = true;
-    rule->max_delay_us =
-        (uint32_t)read_integer(reader, item, NS_MAX_DELAY_US_LEAST, NS_MAX_DELAY_US_MOST);
-}
-
-static void read_sockopts(struct reader *reader, const cJSON *item, void *into)
-{
-    struct ns_rule *rule = into;
-    rule->sockopts = take(reader, NS_SOCKOPT_COUNT * sizeof *rule->sockopts);
-    if (rule->sockopts)
-        read_object(reader, item, "\"sockopt\"", option_keys, COUNT(option_keys), rule);
+    (void)key;
+    read_object(reader, item, "\"sockopt\"", option_keys, COUNT(option_keys), rule);
 }
 
 static const struct key rule_keys[] = {
-#define NS_RULE_KEY(name, read) {name, read},
-#include "policy/keys.def"
-#undef NS_RULE_KEY
+    {"name", read_string, IN_RULE(name), 1, NAME_LENGTH_MOST, NULL},
+    {"comment", read_string, 0, 0, 0, NULL},
+    {"match", read_match, 0, 0, 0, NULL},
+    {"send", read_word, IN_RULE(send), 0, 0, ns_send_name},
+    {"ack", read_word, IN_RULE(ack), 0, 0, ns_ack_name},
+    {"max_delay_us", read_integer, IN_RULE(max_delay_us), NS_MAX_DELAY_US_LEAST,
+     NS_MAX_DELAY_US_MOST, NULL},
+    {"sockopt", read_sockopts, 0, 0, 0, NULL},
 };
 
-static void read_version(struct reader *reader, const cJSON *item, void *into)
-{
-    (void)into;
-    read_integer(reader, item, 1, 1);
-}
-
-static void read_enabled(struct reader *reader, const cJSON *item, void *into)
-{
-    ((struct ns_policy *)into)->enabled = cJSON_IsTrue(item);
-    if (!cJSON_IsBool(item))
-        wrong(reader, item, NULL, "true or false");
-}
-
-static void read_rules(struct reader *reader, const cJSON *item, void *into)
+static void read_rules(struct reader *reader, const cJSON *item, const struct key *key, void *into)
 {
     struct ns_policy *policy = into;
+    (void)key;
     if (!cJSON_IsArray(item)) {
         wrong(reader, item, NULL, "a list of rules");
         return;
@@ -366,15 +352,19 @@ static void read_rules(struct reader *reader, const cJSON *item, void *into)
         struct ns_rule *rule = &policy->rules[policy->n_rules];
         rule->index = (unsigned)policy->n_rules++;
         rule->send = NS_SEND_DEFAULT;
-        rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
         read_object(reader, child, "a rule", rule_keys, COUNT(rule_keys), rule);
+        rule->has_max_delay = rule->max_delay_us != 0;
+        if (!rule->has_max_delay)
+            rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
     }
 }
 
 static const struct key policy_keys[] = {
-#define NS_POLICY_KEY(name, read) {name, read},
-#include "policy/keys.def"
-#undef NS_POLICY_KEY
+    {"$schema", read_string, 0, 0, 0, NULL},
+    {"comment", read_string, 0, 0, 0, NULL},
+    {"version", read_integer, offsetof(struct ns_policy, version), 1, 1, NULL},
+    {"enabled", read_bool, offsetof(struct ns_policy, enabled), 0, 0, NULL},
+    {"rules", read_rules, 0, 0, 0, NULL},
 };
 
 static int read_policy(struct reader *reader, struct ns_policy **policy)

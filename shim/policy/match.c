@@ -56,14 +56,13 @@ bool ns_match_endpoint(const struct ns_endpoint *pattern, const struct ns_addres
     return address->known && ns_match_holds_all(pattern, &one);
 }
 
-/* Does a key match this address? A NULL list is an absent key. */
-static bool endpoints_hold(const struct ns_endpoint *list, size_t n,
-                           const struct ns_address *address)
+/* Does a key match this address? */
+static bool endpoints_hold(const struct ns_endpoints *key, const struct ns_address *address)
 {
-    for (size_t i = 0; i < n; i++)
-        if (ns_match_endpoint(&list[i], address))
+    for (size_t i = 0; i < key->n; i++)
+        if (ns_match_endpoint(&key->list[i], address))
             return true;
-    return !list;
+    return !key->list;
 }
 
 static bool role_holds(const struct ns_rule *rule, enum ns_role role)
@@ -121,10 +120,10 @@ int ns_ruleset_build(struct ns_ruleset *set, const struct ns_policy *policy,
         if (!ns_match_process(rule, process))
             continue;
         set->rules[set->n_rules++] = rule;
-        set->needs_local |= rule->local != NULL;
-        set->needs_remote |= rule->remote != NULL;
+        set->needs_local |= rule->local.list != NULL;
+        set->needs_remote |= rule->remote.list != NULL;
         /* A rule that matches every socket is the last one. */
-        if (rule->role == NS_ROLE_UNKNOWN && !rule->local && !rule->remote)
+        if (rule->role == NS_ROLE_UNKNOWN && !rule->local.list && !rule->remote.list)
             break;
     }
     return 0;
@@ -138,9 +137,8 @@ void ns_ruleset_release(struct ns_ruleset *set)
 
 static bool socket_holds(const struct ns_rule *rule, const struct ns_socket_facts *facts)
 {
-    return role_holds(rule, facts->role) &&
-           endpoints_hold(rule->local, rule->n_local, &facts->local) &&
-           endpoints_hold(rule->remote, rule->n_remote, &facts->remote);
+    return role_holds(rule, facts->role) && endpoints_hold(&rule->local, &facts->local) &&
+           endpoints_hold(&rule->remote, &facts->remote);
 }
 
 const struct ns_rule *ns_match_socket(const struct ns_ruleset *set,
@@ -184,15 +182,15 @@ const struct ns_rule *ns_match_listener(const struct ns_ruleset *set,
     struct ns_endpoint range = accepted_on(local);
     for (size_t i = 0; i < set->n_rules; i++) {
         const struct ns_rule *rule = set->rules[i];
-        bool may = !rule->local, must = !rule->local;
-        for (size_t j = 0; j < rule->n_local; j++) {
-            may |= may_hold(&rule->local[j], &range);
-            must |= ns_match_holds_all(&rule->local[j], &range);
+        bool may = !rule->local.list, must = !rule->local.list;
+        for (size_t j = 0; j < rule->local.n; j++) {
+            may |= may_hold(&rule->local.list[j], &range);
+            must |= ns_match_holds_all(&rule->local.list[j], &range);
         }
         if (!may || !role_holds(rule, NS_ROLE_SERVER))
             continue;
-        *settled = must && !rule->remote;
-        return rule->remote ? NULL : rule;
+        *settled = must && !rule->remote.list;
+        return rule->remote.list ? NULL : rule;
     }
     *settled = true;
     return NULL;

@@ -47,18 +47,37 @@ struct ns_endpoint {
     uint16_t port_low, port_high; /* host byte order, both ends included; 0 to 65535: any port */
 };
 
-/* One entry of a rule's "sockopt" object. */
-enum ns_sockopt_verb {
-    NS_SOCKOPT_PASS,   /* as if the entry were not there */
-    NS_SOCKOPT_IGNORE, /* setsockopt does nothing and succeeds */
-    NS_SOCKOPT_SET,    /* set to value, also if the application does not set it */
-    NS_SOCKOPT_MIN,    /* setsockopt sets at least value */
-    NS_SOCKOPT_MAX,    /* setsockopt sets at most value */
+struct ns_endpoints {
+    struct ns_endpoint *list; /* NULL: the key was absent */
+    size_t n;
 };
 
+/* A socket option that a policy may name: a row of sockopts.def. */
+struct ns_sockopt {
+    const char *name; /* as the policy file and the headers spell it */
+    int level, option;
+    int least, most; /* the kernel's bounds; sockopts.def names their source */
+};
+
+enum {
+#define NS_SOCKOPT_ROW(name, level, number, least, most) NS_SOCKOPT_##name,
+#include "policy/sockopts.def"
+#undef NS_SOCKOPT_ROW
+    NS_SOCKOPT_COUNT
+};
+
+extern const struct ns_sockopt ns_sockopts[NS_SOCKOPT_COUNT];
+
+/* What a rule's "sockopt" says of an option. */
 struct ns_sockopt_action {
-    unsigned option; /* index into the option table, sockopt.h */
-    enum ns_sockopt_verb verb;
+    enum ns_sockopt_verb {
+        NS_SOCKOPT_NONE,   /* nothing */
+        NS_SOCKOPT_PASS,   /* the same, said */
+        NS_SOCKOPT_IGNORE, /* setsockopt does nothing and succeeds */
+        NS_SOCKOPT_SET,    /* set to value, also if the application does not set it */
+        NS_SOCKOPT_MIN,    /* setsockopt sets at least value */
+        NS_SOCKOPT_MAX,    /* setsockopt sets at most value */
+    } verb;
     int value;
 };
 
@@ -69,17 +88,13 @@ struct ns_rule {
     char **process;    /* NULL-terminated */
     char **args;       /* NULL-terminated */
     enum ns_role role; /* NS_ROLE_UNKNOWN: the key was absent */
-    struct ns_endpoint *local;
-    size_t n_local;
-    struct ns_endpoint *remote;
-    size_t n_remote;
+    struct ns_endpoints local, remote;
     /* what the rule does */
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
-    bool has_max_delay; /* the key was present */
-    struct ns_sockopt_action *sockopts;
-    size_t n_sockopts;
+    bool has_max_delay;                                  /* the key was present */
+    struct ns_sockopt_action sockopts[NS_SOCKOPT_COUNT]; /* by index into ns_sockopts */
 };
 
 /* A way of sending: see modes.def. */
@@ -98,6 +113,7 @@ static inline bool ns_send_corks(enum ns_send send)
 
 struct ns_policy {
     bool enabled;
+    int version;
     struct ns_rule *rules;
     size_t n_rules;
     struct ns_arena memory; /* holds the policy and its text; empty for the built-in one */
@@ -139,5 +155,12 @@ const struct ns_policy *ns_policy_builtin(void);
 const char *ns_send_name(unsigned send);
 const char *ns_ack_name(unsigned ack);
 const char *ns_role_name(unsigned role);
+
+/* Index into ns_sockopts, or -1. Async-signal-safe. */
+int ns_sockopt_by_number(int level, int option);
+
+/* The value to set if the application asks for value. Not for NS_SOCKOPT_IGNORE. Async-signal-safe.
+ */
+int ns_sockopt_rewrite(int index, const struct ns_sockopt_action *action, int value);
 
 #endif

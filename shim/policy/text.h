@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a policy: its parsing with cJSON, and places in it. Not async-signal-safe. */
+/* The text of a policy: its parsing with cJSON, places in it, and its endpoints (10.0.0.0/8,
+ * 7000-7010, 10.0.0.1:80, [fd00::/8]:443). Not async-signal-safe. */
 #ifndef NS_POLICY_TEXT_H
 #define NS_POLICY_TEXT_H
 
@@ -21,5 +22,9 @@ const char *ns_text_locate(const char *text, const cJSON *root, const cJSON *ite
 
 /* Set line and column of error to the place at in text. */
 void ns_text_place(const char *text, const char *at, struct ns_policy_error *error);
+
+/* Pure: resolves no names. Returns 0 or -EINVAL. On -EINVAL, problem is the end of "... is not an
+ * endpoint: ...": the mistake, and what is allowed. */
+int ns_endpoint_parse(const char *text, struct ns_endpoint *endpoint, char *problem, size_t size);
 
 #endif

@@ -17,9 +17,9 @@ static uint32_t rewritten;
 void ns_rewrite_open(const struct ns_ruleset *rules)
 {
     for (size_t r = 0; r < rules->n_rules; r++)
-        for (size_t i = 0; i < rules->rules[r]->n_sockopts; i++)
-            if (rules->rules[r]->sockopts[i].verb != NS_SOCKOPT_PASS)
-                rewritten |= UINT32_C(1) << rules->rules[r]->sockopts[i].option;
+        for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
+            if (rules->rules[r]->sockopts[index].verb > NS_SOCKOPT_PASS)
+                rewritten |= UINT32_C(1) << index;
 }
 
 /* Views come from slabs that are never freed: a thread may be reading any of them. */
@@ -76,11 +76,10 @@ static int set_hidden(int fd, struct ns_view *view, int index, int value)
 }
 
 /* The application sets an option for which the rule has an action. */
-static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_action *action,
-                     int value)
+static int set_ruled(int fd, struct ns_conn *conn, int index,
+                     const struct ns_sockopt_action *action, int value)
 {
-    const struct ns_sockopt *row = &ns_sockopts[action->option];
-    int index = (int)action->option;
+    const struct ns_sockopt *row = &ns_sockopts[index];
     struct ns_view *view = view_make(conn);
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
@@ -88,7 +87,7 @@ static int set_ruled(int fd, struct ns_conn *conn, const struct ns_sockopt_actio
         tell_as_asked(view, index, value);
         return 0;
     }
-    int rewritten_value = ns_sockopt_rewrite(action, value);
+    int rewritten_value = ns_sockopt_rewrite(index, action, value);
     int result = ns_kernel_set(fd, row->level, row->option, rewritten_value);
     bool differs = rewritten_value != value || NS_GET(view, hidden) & UINT32_C(1) << index;
     if (result == 0 && differs)
@@ -135,8 +134,8 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
         return;
     for (int index = 0; index < NS_SOCKOPT_COUNT; index++) {
         const struct ns_sockopt *row = &ns_sockopts[index];
-        const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
-        bool acts = action && action->verb != NS_SOCKOPT_PASS;
+        const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
+        bool acts = action && action->verb > NS_SOCKOPT_PASS;
         bool asked = view && NS_GET(view, deferred) & UINT32_C(1) << index;
         if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
             ns_conn_set_lowat(conn, true);
@@ -144,7 +143,7 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
             int value = atomic_load_explicit(&view->asked[index], memory_order_relaxed);
             atomic_fetch_and(&view->deferred, ~(UINT32_C(1) << index));
             if (acts) {
-                set_ruled(fd, conn, action, value);
+                set_ruled(fd, conn, index, action, value);
                 continue;
             }
             atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
@@ -182,9 +181,8 @@ int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int valu
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         return set_deferred(fd, conn, index, value);
     const struct ns_rule *rule = NS_GET(conn, rule);
-    const struct ns_sockopt_action *action = rule ? ns_sockopt_action(rule, index) : NULL;
-    bool acts = action && action->verb != NS_SOCKOPT_PASS;
-    return acts ? set_ruled(fd, conn, action, value) : 1;
+    const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
+    return action && action->verb > NS_SOCKOPT_PASS ? set_ruled(fd, conn, index, action, value) : 1;
 }
 
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer)

@@ -74,15 +74,15 @@ print("\n".join(at))' "$@"
 }
 
 @test "the manual has the keys of the schema and of the parser" {
-    local level part
-    for level in NS_POLICY_KEY:"Keys of the policy":properties NS_RULE_KEY:"Keys of a rule":'$defs rule properties' \
-        NS_MATCH_KEY:"Keys of match":'$defs match properties'; do
-        IFS=: read -r macro title part <<<"$level"
+    local level table title part
+    for level in policy_keys:"Keys of the policy":properties rule_keys:"Keys of a rule":'$defs rule properties' \
+        match_keys:"Keys of match":'$defs match properties'; do
+        IFS=: read -r table title part <<<"$level"
         section "$title" "$MAN5" | sed -n 's/^\.It Cm //p' >"$T/man"
         # shellcheck disable=SC2086 # the steps into the schema
         schema $part >"$T/schema"
         same_list "$T/man" "$T/schema"
-        sed -n "s/^$macro(\"\([^\"]*\)\".*/\1/p" shim/policy/keys.def >"$T/parser"
+        sed -n "/ $table\[\] = /,/^}/s/^    {\"\([^\"]*\)\".*/\1/p" shim/policy/json.c >"$T/parser"
         same_list "$T/man" "$T/parser"
     done
 }

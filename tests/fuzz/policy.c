@@ -10,7 +10,6 @@
 #include "must.h"
 #include "policy/policy.h"
 #include "policy/text.h"
-#include "policy/sockopt.h"
 
 struct mistakes {
     struct ns_policy_error first;
@@ -62,19 +61,18 @@ static void check_values(const struct ns_rule *rule)
 {
     MUST(rule->max_delay_us >= NS_MAX_DELAY_US_LEAST && rule->max_delay_us <= NS_MAX_DELAY_US_MOST);
     MUST(ns_send_name(rule->send) && ns_ack_name(rule->ack) && ns_role_name(rule->role));
-    for (size_t i = 0; i < rule->n_local + rule->n_remote; i++) {
+    for (size_t i = 0; i < rule->local.n + rule->remote.n; i++) {
         const struct ns_endpoint *e =
-            i < rule->n_local ? &rule->local[i] : &rule->remote[i - rule->n_local];
+            i < rule->local.n ? &rule->local.list[i] : &rule->remote.list[i - rule->local.n];
         MUST(e->prefix <= 128 && e->port_low <= e->port_high);
         for (unsigned bit = e->prefix; bit < 128; bit++)
             MUST(!(e->addr.s6_addr[bit / 8] & 0x80 >> bit % 8));
     }
-    for (size_t i = 0; i < rule->n_sockopts; i++) {
+    for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
-        MUST(action->option < NS_SOCKOPT_COUNT && action->verb <= NS_SOCKOPT_MAX);
+        MUST(action->verb <= NS_SOCKOPT_MAX);
         if (action->verb >= NS_SOCKOPT_SET)
-            MUST(action->value >= ns_sockopts[action->option].least &&
-                 action->value <= ns_sockopts[action->option].most);
+            MUST(action->value >= ns_sockopts[i].least && action->value <= ns_sockopts[i].most);
     }
 }
 
@@ -123,10 +121,10 @@ static void check_kernel(const struct ns_policy *policy, const struct ns_ruleset
         return;
     for (const struct ns_rule *rule = policy->rules; rule < policy->rules + policy->n_rules;
          rule++) {
-        for (size_t i = 0; i < rule->n_local && n < MOST; i++)
-            some[n++] = rule->local[i];
-        for (size_t i = 0; i < rule->n_remote && n < MOST; i++)
-            some[n++] = rule->remote[i];
+        for (size_t i = 0; i < rule->local.n && n < MOST; i++)
+            some[n++] = rule->local.list[i];
+        for (size_t i = 0; i < rule->remote.n && n < MOST; i++)
+            some[n++] = rule->remote.list[i];
     }
     for (unsigned i = 0; i < 8 * 8 * n; i++) {
         struct ns_address local = beside(&some[i / 64], i), remote = local;

@@ -17,8 +17,9 @@ CHECK(test_builtin)
     const struct ns_rule *a = &builtin->rules[0], *b = policy ? policy->rules : a;
     OK(builtin->enabled && builtin->n_rules == 1, "one rule is built in");
     OK(strcmp(a->name, b->name) == 0 && a->send == b->send && a->ack == b->ack &&
-           a->max_delay_us == b->max_delay_us && !a->process && !a->args && !a->local &&
-           !a->remote && a->role == b->role && a->n_sockopts == 0,
+           a->max_delay_us == b->max_delay_us && !a->process && !a->args && !a->local.list &&
+           !a->remote.list && a->role == b->role &&
+           memcmp(a->sockopts, b->sockopts, sizeof a->sockopts) == 0,
        "config/default.json says the same");
     ns_policy_free(policy);
     ns_policy_free((struct ns_policy *)(uintptr_t)builtin);

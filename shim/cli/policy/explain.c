@@ -6,8 +6,7 @@
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"
-#include "policy/endpoint.h"
-#include "policy/sockopt.h"
+#include "policy/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,11 +98,11 @@ static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_
          facts->role != NS_ROLE_UNKNOWN,
          "\"role\" is different",
          "it has \"role\", and --role is not given"},
-        {{.local = rule->local, .n_local = rule->n_local},
+        {{.local = rule->local},
          facts->local.known,
          "\"local\" has other addresses or ports",
          "it has \"local\", and --local is not given"},
-        {{.remote = rule->remote, .n_remote = rule->n_remote},
+        {{.remote = rule->remote},
          facts->remote.known,
          "\"remote\" has other addresses or ports",
          "it has \"remote\", and --remote is not given"},
@@ -177,11 +176,12 @@ static void print_effect(const struct ns_rule *rule)
     if (ns_send_corks(rule->send))
         say_effect(ns_words("max_delay_us: %u", rule->max_delay_us));
     say_effect(ns_words("ack %s: %s", ns_ack_name(rule->ack), acks[rule->ack]));
-    for (size_t i = 0; i < rule->n_sockopts; i++) {
+    for (size_t i = 0; i < NS_SOCKOPT_COUNT; i++) {
         const struct ns_sockopt_action *action = &rule->sockopts[i];
-        say_effect(ns_words("sockopt %s: %s%s", ns_sockopts[action->option].name,
-                            texts[action->verb],
-                            action->verb >= NS_SOCKOPT_SET ? ns_words("%d", action->value) : ""));
+        if (action->verb)
+            say_effect(
+                ns_words("sockopt %s: %s%s", ns_sockopts[i].name, texts[action->verb],
+                         action->verb >= NS_SOCKOPT_SET ? ns_words("%d", action->value) : ""));
     }
 }
 

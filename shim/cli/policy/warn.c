@@ -3,7 +3,6 @@
 #include "cli/policy/check.h"
 
 #include "policy/match.h"
-#include "policy/sockopt.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -39,14 +38,14 @@ static void warn_delay(const struct ns_check_listener *to, const struct ns_rule 
 
 static void warn_match(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
-    if (rule->role == NS_ROLE_CLIENT && rule->local)
+    if (rule->role == NS_ROLE_CLIENT && rule->local.list)
         warn(to, rule,
              "\"local\" of a client matches only if the program binds the socket before it "
              "connects");
     size_t n = 0;
-    while (n < rule->n_remote && rule->remote[n].port_low == rule->remote[n].port_high)
+    while (n < rule->remote.n && rule->remote.list[n].port_low == rule->remote.list[n].port_high)
         n++;
-    if (rule->role == NS_ROLE_SERVER && rule->remote && n == rule->n_remote)
+    if (rule->role == NS_ROLE_SERVER && rule->remote.list && n == rule->remote.n)
         warn(to, rule,
              "\"remote\" of a server is the client's address, whose port the kernel chooses; did "
              "you mean \"local\"?");
@@ -82,15 +81,14 @@ static void warn_patterns(const struct ns_check_listener *to, const struct ns_ru
 
 static void warn_sockopts(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
-    for (size_t i = 0; i < rule->n_sockopts; i++) {
-        const struct ns_sockopt_action *action = &rule->sockopts[i];
+    static const int buffers[] = {NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_SO_RCVBUF};
+    for (size_t i = 0; i < 2; i++) {
+        const enum ns_sockopt_verb verb = rule->sockopts[buffers[i]].verb;
         char text[160];
-        bool buffer =
-            action->option == NS_SOCKOPT_SO_SNDBUF || action->option == NS_SOCKOPT_SO_RCVBUF;
-        if (buffer && (action->verb == NS_SOCKOPT_SET || action->verb == NS_SOCKOPT_MIN)) {
+        if (verb == NS_SOCKOPT_SET || verb == NS_SOCKOPT_MIN) {
             snprintf(text, sizeof text,
                      "an explicit %s switches the kernel's autotuning off; \"ignore\" leaves it on",
-                     ns_sockopts[action->option].name);
+                     ns_sockopts[buffers[i]].name);
             warn(to, rule, text);
         }
     }
@@ -128,8 +126,10 @@ static bool takes_all(const struct ns_rule *earlier, const struct ns_rule *later
     return (earlier->role == NS_ROLE_UNKNOWN || earlier->role == later->role) &&
            takes_words(earlier->process, later->process) &&
            takes_words(earlier->args, later->args) &&
-           takes_endpoints(earlier->local, earlier->n_local, later->local, later->n_local) &&
-           takes_endpoints(earlier->remote, earlier->n_remote, later->remote, later->n_remote);
+           takes_endpoints(earlier->local.list, earlier->local.n, later->local.list,
+                           later->local.n) &&
+           takes_endpoints(earlier->remote.list, earlier->remote.n, later->remote.list,
+                           later->remote.n);
 }
 
 static void warn_hidden(const struct ns_check_listener *to, const struct ns_policy *policy,
