@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262 /* glibc has it since 2.32 */
@@ -55,10 +56,17 @@ struct ns_diag_key ns_diag_other_end(const struct ns_diag_key *key)
     return other;
 }
 
+/* A connected one gets no messages of other processes: whoever has CAP_NET_ADMIN in a container may
+ * send them (netlink_getsockbyportid in net/netlink/af_netlink.c). */
 int ns_diag_open(void)
 {
+    const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return fd < 0 ? -errno : fd;
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&kernel, sizeof kernel) == 0)
+        return fd < 0 ? -errno : fd;
+    int error = -errno;
+    close(fd);
+    return error;
 }
 
 static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
