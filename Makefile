@@ -173,8 +173,9 @@ $(COMPLETIONS): config/completions/generate.awk $B/completions/table
 	$(call say,MAKE,$@)awk -v shell=$(SHELL_NAME) -f $^ >$@.new && mv -f $@.new $@
 
 # For unit tests: the library with all symbols visible, and the parts of the command that have unit tests.
-TESTED_OBJ := $(JUDGE_SRC:%.c=$B/obj/%.o) $(patsubst %.c,$B/obj/%.o,shim/cli/output.c shim/cli/policy/warn.c $(wildcard shim/cure/*.c shim/process/*.c shim/watch/*.c)) \
-	$(addprefix $B/obj/shim/cli/diagnose/,recorded.o rows.o sentences.o policy.o text.o)
+TESTED_SRC := $(JUDGE_SRC) shim/cli/output.c shim/cli/policy/warn.c $(wildcard shim/cure/*.c shim/process/*.c shim/watch/*.c) \
+	$(addprefix shim/cli/diagnose/,recorded.c rows.c sentences.c policy.c text.c)
+TESTED_OBJ := $(TESTED_SRC:%.c=$B/obj/%.o)
 TESTED_OBJ += $(filter-out %/calls.o %/init.o,$(OBSERVE_SRC:%.c=$B/pic/%.o))
 $B/libnagleshim-testing.a: $(SHIM_OBJ) $(TESTED_OBJ)
 	@rm -f $@
@@ -283,9 +284,10 @@ deps: ## install the packages that all targets need, after listing them
 
 # --- tests that take longer than those of check ---------------------------------------------------------------
 # clang builds the fuzzers and the code that they test, with sanitizers. A fuzzer ends at the first error.
-FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) $(CLANG_WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' -fno-omit-frame-pointer \
+FUZZ_FLAGS = -std=gnu11 -O1 -g $(WARN) $(CLANG_WARN) -D_GNU_SOURCE -DNS_SYSCONFDIR='"$(SYSCONFDIR)/nagleshim"' \
+	-DNS_VERSION='"$(VERSION)"' -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all -Ishim -isystem $(CJSON_DIR)
-FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(JUDGE_SRC) shim/cli/policy/warn.c shim/cure/code.c) $B/fuzz/obj/cJSON.o
+FUZZ_OBJ := $(patsubst %.c,$B/fuzz/obj/%.o,$(CORE_SRC) $(TESTED_SRC) shim/cli/diagnose/json.c) $B/fuzz/obj/cJSON.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$B/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 $B/fuzz/obj/cJSON.o: $(CJSON_C)
@@ -298,12 +300,12 @@ $B/fuzz/obj/%.o: %.c | $(CJSON_C)
 
 $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ)
+	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_OBJ) -lm
 
 .SECONDARY: $(FUZZ_OBJ)
 fuzzers: $(FUZZERS)
 
-fuzz: ## fuzz the policy and the judge, each for FUZZ_SECONDS (600)
+fuzz: ## fuzz the policy, the judge, records and answers of sock_diag, each for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
