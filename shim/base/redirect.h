@@ -12,10 +12,10 @@
 enum { NS_OPENED = 1, NS_OPENED_DEEP };
 extern _Thread_local uint8_t ns_opened __attribute__((visibility("hidden")));
 
-static inline void ns_redirect_opens(int mode)
-{
-    ns_opened = mode & RTLD_DEEPBIND ? NS_OPENED_DEEP : NS_OPENED;
-}
+/* Each of the two libraries has its own. Does it look at what the program opens? And: the program
+ * opens a library by name, or object (name is NULL) is initialized. */
+bool ns_loader_acts(void);
+void ns_loader_finds(const char *name, const struct ns_object *object);
 
 /* Redirect the calls of all exported functions, before the object's constructors run. Changes only
  * slots of calls and function addresses that lead to libc's definition, or will at their first

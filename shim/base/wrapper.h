@@ -22,6 +22,15 @@
 #define NS_SECOND_NAME(name, second)                                                               \
     NS_EXPORT extern __typeof__(name) second __attribute__((alias(#name), nothrow, leaf));
 
+/* Declares an array of the count variadic arguments after the parameter last. */
+#define NS_GATHER(type, array, count, last)                                                        \
+    type array[count];                                                                             \
+    va_list list_;                                                                                 \
+    va_start(list_, last);                                                                         \
+    for (int i_ = 0; i_ < (count); i_++)                                                           \
+        (array)[i_] = va_arg(list_, type);                                                         \
+    va_end(list_)
+
 /* Can a wait with this struct timespec take time? NULL: there is no timeout. An invalid one is an
  * error, ready or not. */
 #define NS_TAKES_TIME(time)                                                                        \

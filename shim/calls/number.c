@@ -86,12 +86,7 @@ static void hook(bool done, long number, const long a[6], long result)
  * the registers and the stack contain, and the kernel ignores them, as with libc's own syscall. */
 NS_EXPORT long syscall(long number, ...)
 {
-    long a[6];
-    va_list arguments;
-    va_start(arguments, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(arguments, long);
-    va_end(arguments);
+    NS_GATHER(long, a, 6, number);
     long result, made = number, b[6];
     memcpy(b, a, sizeof b);
     number = number_of(number, a);

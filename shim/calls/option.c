@@ -4,7 +4,6 @@
 #include "calls/calls.h"
 #include "socket/option.h"
 
-#include <stdarg.h>
 #include <sys/ioctl.h>
 
 NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
@@ -32,16 +31,13 @@ static void set_nonblock(int fd, bool nonblock)
 
 NS_EXPORT int ioctl(int fd, unsigned long request, ...)
 {
-    va_list arguments;
-    va_start(arguments, request);
-    void *argument = va_arg(arguments, void *);
-    va_end(arguments);
-    int result = NS_REAL(ioctl)(fd, request, argument);
+    NS_GATHER(void *, argument, 1, request);
+    int result = NS_REAL(ioctl)(fd, request, argument[0]);
     if (__builtin_expect(request == FIONBIO, 0) && result == 0)
-        set_nonblock(fd, *(const int *)argument != 0);
+        set_nonblock(fd, *(const int *)argument[0] != 0);
     if (__builtin_expect(request == FIONREAD, 0) && result == 0) {
         struct ns_conn *conn = ns_socket_managed(fd, false);
-        if (conn && !*(const int *)argument)
+        if (conn && !*(const int *)argument[0])
             ns_in_nothing(fd, conn);
     }
     return result;
@@ -60,13 +56,10 @@ void ns_after_fcntl(int fd, int command, long argument, int result)
 #define NS_FCNTL(name)                                                                             \
     NS_EXPORT int name(int fd, int command, ...)                                                   \
     {                                                                                              \
-        va_list arguments;                                                                         \
-        va_start(arguments, command);                                                              \
-        long argument = va_arg(arguments, long);                                                   \
-        va_end(arguments);                                                                         \
-        int result = NS_REAL(name)(fd, command, argument);                                         \
+        NS_GATHER(long, argument, 1, command);                                                     \
+        int result = NS_REAL(name)(fd, command, argument[0]);                                      \
         if (result >= 0)                                                                           \
-            ns_after_fcntl(fd, command, argument, result);                                         \
+            ns_after_fcntl(fd, command, argument[0], result);                                      \
         return result;                                                                             \
     }
 NS_FCNTL(fcntl)

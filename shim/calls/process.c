@@ -189,12 +189,7 @@ static int run_in_child(void *at)
  * 0 when the child is done with this memory. */
 NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 {
-    long more[3];
-    va_list arguments;
-    va_start(arguments, argument);
-    for (int i = 0; i < 3; i++)
-        more[i] = va_arg(arguments, long);
-    va_end(arguments);
+    NS_GATHER(long, more, 3, argument);
     int *clear = ns_before_clone((unsigned long)flags,
                                  !(flags & (CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID)));
     if (clear) {
@@ -229,12 +224,7 @@ void ns_before_filter(void)
 
 NS_EXPORT int prctl(int option, ...)
 {
-    unsigned long argument[4];
-    va_list arguments;
-    va_start(arguments, option);
-    for (int i = 0; i < 4; i++)
-        argument[i] = va_arg(arguments, unsigned long);
-    va_end(arguments);
+    NS_GATHER(unsigned long, argument, 4, option);
     if (option == PR_SET_SECCOMP
             ? ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
                              (long)argument[1])

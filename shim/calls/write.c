@@ -120,21 +120,3 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
         ns_in_end(from, source, result, errno, 0);
     return result;
 }
-
-NS_EXPORT int dprintf(int fd, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int result = vdprintf(fd, format, arguments);
-    va_end(arguments);
-    return result;
-}
-
-NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int result = __vdprintf_chk(fd, flag, format, arguments);
-    va_end(arguments);
-    return result;
-}

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -100,24 +99,6 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
     return result;
 }
 
-NS_EXPORT int dprintf(int fd, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int result = vdprintf(fd, format, arguments);
-    va_end(arguments);
-    return result;
-}
-
-NS_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int result = __vdprintf_chk(fd, flag, format, arguments);
-    va_end(arguments);
-    return result;
-}
-
 #define ACCEPT(name, parameters, arguments)                                                        \
     NS_EXPORT int name parameters                                                                  \
     {                                                                                              \
@@ -167,47 +148,24 @@ NS_EXPORT int setsockopt(int fd, int level, int option, const void *value, sockl
 }
 NS_IF_TIME64(NS_SECOND_NAME(setsockopt, __setsockopt64))
 
-/* --- libraries that the program opens, see calls/loader.c --- */
+/* --- libraries that the program opens --- */
 
-__attribute__((noinline)) static void initializes(const void *code)
+bool ns_loader_acts(void)
 {
-    int saved = errno;
-    struct dl_phdr_info info;
-    struct ns_object object;
-    size_t count = ns_object_of(code, &info, &object);
-    if (count)
-        ns_redirect_calls(&info, &object, count);
-    errno = saved;
+    return ns_recorder_is_open();
 }
 
-/* Called before a sanitizer is ready, too: it has nothing on the stack, and no record of calls. */
-void __gmon_start__(void);
-__attribute__((no_sanitize("thread"))) NS_EXPORT void __gmon_start__(void)
+void ns_loader_finds(const char *name, const struct ns_object *object)
 {
-    if (__builtin_expect(ns_opened, 0) && ns_recorder_is_open())
-        initializes(__builtin_return_address(0));
+    (void)name, (void)object;
 }
-
-void *ns_dlopen_begin(const char *name, int mode);
-__attribute__((used, no_sanitize("thread"))) void *ns_dlopen_begin(const char *name, int mode)
-{
-    (void)name;
-    ns_redirect_opens(mode);
-    return (void *)NS_REAL(dlopen);
-}
-NS_JUMPS("dlopen", "ns_dlopen_begin");
 
 /* --- threads and processes --- */
 
 /* Rust and others wait for a thread by syscall(). */
 NS_EXPORT long syscall(long number, ...)
 {
-    long a[6];
-    va_list arguments;
-    va_start(arguments, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(arguments, long);
-    va_end(arguments);
+    NS_GATHER(long, a, 6, number);
     bool futex = number == SYS_futex;
 #ifdef SYS_futex_time64
     futex |= number == SYS_futex_time64;
@@ -226,12 +184,7 @@ NS_EXPORT long syscall(long number, ...)
 
 NS_EXPORT int prctl(int option, ...)
 {
-    unsigned long a[4];
-    va_list arguments;
-    va_start(arguments, option);
-    for (int i = 0; i < 4; i++)
-        a[i] = va_arg(arguments, unsigned long);
-    va_end(arguments);
+    NS_GATHER(unsigned long, a, 4, option);
     if (option == PR_SET_SECCOMP &&
         ns_sets_filter(a[0] == SECCOMP_MODE_STRICT, a[0] == SECCOMP_MODE_FILTER, (long)a[1]))
         ns_recorder_stop();
