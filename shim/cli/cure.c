@@ -33,6 +33,7 @@ static const struct {
                       "with --unit, --cgroup or --all"},
     [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
+    [NS_CURE_OTHERS] = {"others", "another cure of their control group is in force"},
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -132,7 +133,7 @@ static void print_groups(const struct ns_cure *cure)
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
     for (size_t i = 0; i < cure->groups.n && cure->cures_new; i++) {
         const char *path = cure->groups.at[i].path;
-        if (!*path)
+        if (!*path || cure->groups.at[i].error || (cure->undo && !cure->groups.at[i].kept))
             continue;
         ns_output_text(ns_output_entry("groups"), "path", path);
         ns_output_line("%s: the kernel %s %s%s new connections%s", path,
@@ -187,9 +188,11 @@ static int report(const struct ns_cure *cure)
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
-    bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure)) ||
-                  (cure->undo && cure->error == -EACCES);
-    return denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new ? NS_EXIT_DENIED : NS_EXIT_YES;
+    const bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure)) ||
+                        cure->refusal == -EACCES || cure->refusal == -EPERM;
+    if (denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
+        return NS_EXIT_DENIED;
+    return cure->refusal ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
 /* CPU time limits how often something is done, at intervals in ns. */
@@ -244,6 +247,26 @@ static int follow(struct ns_cure *cure, bool lists_new)
     return error;
 }
 
+static const struct {
+    int error;
+    const char *reason;
+} reasons[] = {
+    {ENODEV, "no cgroup2 file system is mounted"},
+    {EXDEV, "the root of the control groups is not visible here"},
+    {ENXIO, "no BPF file system is mounted at " NS_GROUP_BPF},
+    {ENOTDIR, NS_GROUP_PINS " is not a directory of root's that nobody else may write to"},
+    {EAGAIN,
+     "another cure or undo, or the process that /proc/locks shows, has the lock of " NS_GROUP_PINS},
+    {EACCES, "no permission to write " NS_GROUP_PINS},
+    {EPERM, "CAP_BPF and CAP_NET_ADMIN are needed"},
+    {EBUSY, "a program of the group, or of one above it, allows no other"},
+    {ENOSPC, "the group has as many programs as the kernel allows"},
+    {ENOENT, "the group has ended"},
+    {EEXIST,
+     "another cure is in force there: end it by --undo, or end the 'nagleshim cure --follow'"},
+    {EUSERS, "it would end a program of a group above it; --force does so"},
+};
+
 /* Why the kernel does not cure new connections. */
 static const char *reason_of(int error, const struct ns_policy *policy)
 {
@@ -254,68 +277,112 @@ static const char *reason_of(int error, const struct ns_policy *policy)
                         unfit->index + 1);
     if (error == -E2BIG)
         return ns_words("the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
-    return error == -ENODEV   ? "no cgroup2 file system is mounted"
-           : error == -EXDEV  ? "the root of the control groups is not visible here"
-           : error == -ENXIO  ? "no BPF file system is mounted at " NS_GROUP_BPF
-           : error == -EACCES ? "no permission to write " NS_GROUP_PINS
-           : error == -EPERM  ? "CAP_BPF and CAP_NET_ADMIN are needed"
-           : error == -EBUSY  ? "a program of the group, or of one above it, allows no other"
-                              : strerror(-error);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].error == -error)
+            return reasons[i].reason;
+    return strerror(-error);
 }
 
 static int find_groups(struct ns_cure *cure)
 {
-    if (cure->unit || ns_option_text(NS_CURE_CGROUP))
-        return ns_groups_find(&cure->groups,
-                              cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP), cure->unit);
-    if (!cure->all)
-        return 0;
-    return cure->undo ? ns_groups_find_kept(&cure->groups) : ns_groups_find_root(&cure->groups);
+    const char *word = cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP);
+    if (word)
+        return ns_groups_find(&cure->groups, word, cure->unit);
+    if (cure->all && !cure->undo)
+        return ns_groups_find_root(&cure->groups);
+    for (size_t i = 0; cure->all && i < cure->cured.n; i++)
+        ns_groups_add(&cure->groups, cure->cured.at[i].path, cure->cured.at[i].id);
+    return 0;
 }
 
-/* Finds the groups, and lets the kernel cure their new connections, or says why it does not.
- * Returns false, after a message, if there is no such group. */
-static bool begin_groups(struct ns_cure *cure)
+/* Ends the cure of new connections in the groups. 0, or -errno without a change. */
+static int undo_groups(struct ns_cure *cure)
 {
-    struct ns_groups kept = {0};
-    int error = find_groups(cure);
-    if (error && ns_option_text(NS_CURE_CGROUP))
-        return NS_REFUSE("there is no control group '%s'%s%s", ns_option_text(NS_CURE_CGROUP),
-                         error == -ENODEV ? ": " : "",
-                         error == -ENODEV ? reason_of(error, cure->policy) : "");
-    ns_groups_find_kept(&kept);
-    cure->by_kernel = kept.n > 0;
-    cure->cures_new = !error && cure->groups.n > 0;
-    if (cure->cures_new && cure->undo) {
-        error = ns_groups_lock(cure->dry_run);
-        cure->cures_new = !error;
-        if (!error && !cure->dry_run)
-            ns_groups_remove(&cure->groups, false);
-    } else if (cure->cures_new) {
-        error = ns_code_unfit(cure->policy) ? -ENOTSUP
-                : cure->follow              ? 0
-                                            : ns_groups_lock(cure->dry_run);
-        if (!error)
-            error = ns_groups_cure(&cure->groups, cure->policy, !cure->follow && !cure->dry_run,
-                                   cure->dry_run);
-        cure->cures_new = !error;
-        cure->by_kernel = !error || (cure->by_kernel && !cure->dry_run);
+    size_t n = 0;
+    for (size_t i = 0; i < cure->groups.n; i++) {
+        struct ns_group *group = &cure->groups.at[i];
+        const struct ns_group *cured = ns_groups_with(&cure->cured, group->id);
+        group->kept = cured && cured->kept;
+        group->error = cured && !cured->kept ? -EEXIST : 0;
+        n += group->kept;
     }
-    cure->error = error;
-    if (error && error != -ENOENT)
-        ns_say("%s: %s",
-               cure->undo ? "what the kernel does with new connections stays as it is"
-               : kept.n   ? "the kernel does not cure new connections by this policy"
-                          : "the kernel does not cure new connections",
-               reason_of(error, cure->policy));
-    return true;
+    int error = n > 0 ? ns_groups_lock(cure->dry_run) : 0;
+    if (!error && !cure->dry_run)
+        ns_groups_remove(&cure->groups, false);
+    cure->cures_new = !error && n > 0;
+    return error;
+}
+
+/* Lets the kernel cure the new connections of the groups. 0, or -errno without a change. */
+static int cure_groups(struct ns_cure *cure)
+{
+    const unsigned how = (cure->follow ? 0 : NS_GROUPS_KEEP) | (cure->dry_run ? NS_GROUPS_DRY : 0) |
+                         (ns_option_text(NS_CURE_FORCE) ? NS_GROUPS_FORCE : 0);
+    int error = ns_code_unfit(cure->policy) ? -ENOTSUP : 0;
+    if (!error && !cure->follow)
+        error = ns_groups_lock(cure->dry_run);
+    if (!error)
+        error = ns_groups_cure(&cure->groups, cure->policy, how);
+    for (size_t i = 0; i < cure->groups.n && !error; i++)
+        cure->cures_new |= !cure->groups.at[i].error;
+    return error;
+}
+
+/* Says why the kernel does not do it, for all groups or for one. */
+static void say_reason(const struct ns_cure *cure, const char *path, bool by_older, int error)
+{
+    ns_say("%s%s%s: %s", path, *path ? ": " : "",
+           cure->undo ? "what the kernel does with new connections stays as it is"
+           : by_older ? "the kernel does not cure new connections by this policy"
+                      : "the kernel does not cure new connections",
+           reason_of(error, cure->policy));
+}
+
+/* Finds the groups and lets the kernel cure their new connections, or says why it does not. Returns
+ * NS_EXIT_YES, also if there is a reason; NS_EXIT_NO: nothing may be changed; NS_EXIT_ERROR: there
+ * is no such group. */
+static int begin_groups(struct ns_cure *cure)
+{
+    const bool by_word = cure->unit || ns_option_text(NS_CURE_CGROUP);
+    const bool by_group = by_word || cure->all;
+    const int unreadable = ns_groups_find_cured(&cure->cured);
+    int error = find_groups(cure);
+    if (error && by_word)
+        return NS_FAIL("there is no control group %s'%s'%s%s", cure->unit ? "of the unit " : "",
+                       cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP),
+                       error == -ENODEV ? ": " : "",
+                       error == -ENODEV ? reason_of(error, cure->policy) : "");
+    if (!error && cure->undo && by_group)
+        error = unreadable ? unreadable : undo_groups(cure);
+    else if (!error && cure->groups.n > 0)
+        error = cure_groups(cure);
+    cure->by_kernel = cure->cured.n > 0 || (cure->cures_new && !cure->undo);
+    cure->refusal = error;
+    if (error)
+        say_reason(cure, "", cure->cured.n > 0, error);
+    if (error == -ENOTDIR || error == -EAGAIN)
+        return NS_EXIT_NO;
+    for (size_t i = 0; i < cure->groups.n && !error; i++) {
+        const struct ns_group *group = &cure->groups.at[i];
+        const bool was_cured = ns_groups_with(&cure->cured, group->id);
+        if (group->error)
+            say_reason(cure, group->path, was_cured && group->error != -EEXIST, group->error);
+        if (group->error && (group->error != -ENOENT || !cure->cures_new))
+            cure->refusal = group->error;
+        if (!was_cured)
+            ns_groups_add(&cure->cured, group->path, group->id);
+    }
+    return cure->refusal == -EEXIST && !cure->cures_new && !cure->undo ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
 static int cure_sockets(struct ns_cure *cure)
 {
-    if (!begin_groups(cure) || (cure->follow && !ns_child_signals()))
+    int error = begin_groups(cure);
+    if (error)
+        return error;
+    if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
-    int error = ns_cure_begin(cure);
+    error = ns_cure_begin(cure);
     if (!error && cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
     else if (!error)
@@ -324,8 +391,6 @@ static int cure_sockets(struct ns_cure *cure)
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    if (error == -ESRCH && cure->unit)
-        return NS_FAIL("there is no process of the unit '%s'", cure->unit);
     return error ? ns_watch_say_error(cure->pid, error) : report(cure);
 }
 

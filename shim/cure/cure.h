@@ -14,6 +14,7 @@ enum ns_cure_result {
     NS_CURE_HALF,      /* the same, but this kernel cannot limit the delay of its ACKs */
     NS_CURE_ACCEPTS,   /* the kernel treats what the listener accepts */
     NS_CURE_NO_RULE,   /* undo: nothing is to be restored */
+    NS_CURE_OTHERS,    /* its process belongs to another group that is cured */
     NS_CURE_MPTCP,     /* it can have no mark */
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
@@ -43,6 +44,8 @@ struct ns_cure {
     const char *unit;
     unsigned port;
     struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
+    struct ns_groups cured;  /* all those that were cured before, and these */
+    int refusal;             /* why the kernel does not cure a group's new connections */
     bool by_kernel;          /* some group's programs are in force: see group.h */
     bool all, follow, undo, dry_run;
     const struct ns_policy *policy;
@@ -72,7 +75,7 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
 
 /* --- scan.c: all sockets --------------------------------------------------------------------- */
 
-/* Selects the processes. 0; -ESRCH: no such process, or no process of the unit or group. */
+/* Selects the processes. 0; -ESRCH: no such process. */
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be

@@ -14,13 +14,16 @@
 #define NS_GROUP_PINS NS_GROUP_BPF "/nagleshim"
 
 enum {
-    NS_GROUP_PROGRAMS = 2,
-    NS_GROUP_ROOT = 1, /* the root's inode; a cgroup namespace has another root (fs/kernfs) */
+    NS_GROUP_PROGRAMS = 2, /* see links.c */
+    NS_GROUP_ROOT = 1,     /* the root's inode; a cgroup namespace has another root (fs/kernfs) */
 };
 
 struct ns_group {
-    char path[PATH_MAX]; /* "": it was removed */
-    uint64_t id;         /* the inode number of its directory */
+    char path[PATH_MAX];          /* "": it was removed */
+    uint64_t id;                  /* the inode number of its directory */
+    bool kept;                    /* its programs have names */
+    int links[NS_GROUP_PROGRAMS]; /* of programs without names, or -1 */
+    int error;                    /* why the kernel does not cure its new connections */
 };
 
 struct ns_groups {
@@ -28,45 +31,71 @@ struct ns_groups {
     size_t n;
 };
 
-/* Adds a group by its directory, or each group whose name has the word in it, as those of
- * containers and pods have their id; is_unit: each group of a systemd unit. 0; -ENOENT: there is
- * none; -ENODEV: there is no cgroup2 file system. */
-int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
+/* --- group.c: groups and their directories ---------------------------------------------------- */
 
-/* Is this the name of the unit's group: the unit or "UNIT.service"? */
-bool ns_group_is_of_unit(const char *name, const char *unit);
+/* Where the cgroup2 file system is mounted, with its root if that is visible. 0; -EXDEV: the root
+ * is not visible in this cgroup namespace; -ENODEV: it is mounted nowhere, and path is "". */
+int ns_group_root(char path[PATH_MAX]);
+
+/* Adds a group by its directory, or each group with this name, or those whose name has the word in
+ * it, if the word is at least NS_GROUP_DIGITS hexadecimal digits of the id of a container or pod;
+ * is_unit: each group of a systemd unit. 0; -ENOENT: there is none; -ENODEV: there is no cgroup2
+ * file system. */
+enum { NS_GROUP_DIGITS = 12 };
+int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
 
 /* Adds the root. Results as above; -EXDEV: it is not visible in this cgroup namespace. */
 int ns_groups_find_root(struct ns_groups *groups);
 
-/* Adds each group whose programs have names. 0 or -EACCES; no such group is no error. */
-int ns_groups_find_kept(struct ns_groups *groups);
+void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
+
+/* The one with this number, or NULL. */
+const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
+
+/* Calls visit for a directory and those below it; not for those below one where it returns true.
+ * Users may nest groups as deeply as they like: needs one descriptor at a time. */
+void ns_group_walk(const char *path, bool (*visit)(void *context, const char *path), void *context);
 
 /* The directory of the process's group. False: it is not known. */
 bool ns_group_path(pid_t pid, char *path, size_t size);
 
-/* Is one of these groups the process's own, or one above that? Returns it or NULL. */
+/* The innermost of these groups that is the process's own, or above that. NULL: none is. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 
 /* Adds the processes of the groups and of those below. */
 void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
+/* --- links.c: the programs in force ----------------------------------------------------------- */
+
+/* Adds each group whose programs have names, and each other one in which programs of this command
+ * are in force, as those of a cure --follow are. 0; -EACCES: no permission to read the names;
+ * -ENOTDIR: as below. No such group is no error. */
+int ns_groups_find_cured(struct ns_groups *groups);
+
 /* Makes the directory of the names and locks it, until the process ends, against other cures and
- * undos. Waits for those. is_dry: does neither. 0; -ENXIO: there is no BPF file system; or another
- * -errno. */
+ * undos, for which it waits some seconds. is_dry: does neither. 0; -ENXIO: there is no BPF file
+ * system; -ENOTDIR: somebody else than root may write to the directory, or it is none; -EAGAIN:
+ * another process has the lock; or another -errno. */
 int ns_groups_lock(bool is_dry);
 
-/* Cures the connections that are opened in the groups from now on. keep: until ns_groups_remove,
- * for which the names are locked; otherwise until this process ends. Replaces what an earlier call
- * has kept. is_dry: only shows that the kernel accepts the programs. 0; -ENOTSUP, -E2BIG: see
- * ns_code_connections; -EPERM: without the rights; -EBUSY: the groups' other programs allow none
- * beside them; or another -errno. On an error, the groups before the one that failed are cured. */
-int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, bool keep,
-                   bool is_dry);
+enum {
+    NS_GROUPS_KEEP = 1,  /* until ns_groups_remove, for which the names are locked; otherwise until
+                          * this process ends */
+    NS_GROUPS_DRY = 2,   /* changes nothing */
+    NS_GROUPS_FORCE = 4, /* also if that ends another program of a group above */
+};
+
+/* Cures the connections that are opened in the groups from now on. Replaces what an earlier call
+ * has kept. 0, and then each group has its own error; or, without a change: -ENOTSUP, -E2BIG: see
+ * ns_code_connections; -EPERM: without the rights; or another -errno. Of a group: -EBUSY: its other
+ * programs, or those of one above it, allow none beside them; -EUSERS: that of one above it would
+ * run no more, see NS_GROUPS_FORCE; -ENOSPC: they are too many; -EEXIST: another cure is in force,
+ * which this one may not replace; -ENOENT: it has ended. */
+int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, unsigned how);
 
 /* Ends the cure of new connections, and, with finally, that of the calls by which connections that
  * exist are restored: see ns_group_limit. */
-void ns_groups_remove(const struct ns_groups *groups, bool finally);
+void ns_groups_remove(struct ns_groups *groups, bool finally);
 
 /* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock
  * (TCP_TIMEOUT_MIN, include/net/tcp.h). */

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 3 };
+enum { TRIES = 3, ROWS_MOST = 256 };
 
 struct ns_cure_socket {
     uint64_t cookie;
@@ -34,6 +34,7 @@ struct ns_cure_process {
     char name[64];
     bool has_library; /* the library works there */
     bool is_stuck;    /* in the kernel, so that nothing else is known */
+    bool is_others;   /* another cure of its group is in force */
     struct ns_ruleset rules;
     struct ns_cure_process *next;
 };
@@ -59,7 +60,16 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
     ns_ruleset_build(rules, policy, &process);
 }
 
-static struct ns_cure_process *examine(const struct ns_policy *policy, const struct ns_owned *place)
+/* Is the innermost cured group of the process none of those that were selected? */
+static bool is_of_others(const struct ns_cure *cure, pid_t pid)
+{
+    const bool by_group = !cure->pid && !cure->port;
+    const struct ns_group *group = by_group ? ns_groups_of(&cure->cured, pid) : NULL;
+    const struct ns_group *chosen = group ? ns_groups_with(&cure->groups, group->id) : NULL;
+    return group && (!chosen || chosen->error == -EEXIST);
+}
+
+static struct ns_cure_process *examine(const struct ns_cure *cure, const struct ns_owned *place)
 {
     struct ns_proc proc;
     int error = ns_proc_open(place->pid, &proc);
@@ -69,6 +79,7 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
     process->pid = place->pid;
     process->started = place->started;
     process->is_stuck = error != 0;
+    process->is_others = is_of_others(cure, place->pid);
     if (error) {
         snprintf(process->name, sizeof process->name, "%s", proc.name);
         return process;
@@ -76,26 +87,24 @@ static struct ns_cure_process *examine(const struct ns_policy *policy, const str
     ns_proc_look(&proc); /* without the right to do so, patterns do not match */
     ns_proc_name(&proc, process->name, sizeof process->name);
     process->has_library = ns_loaded_works(&proc);
-    build_rules(&process->rules, policy, &proc);
+    build_rules(&process->rules, cure->policy, &proc);
     ns_proc_close(&proc);
     return process;
 }
 
 /* What is known of the process that owns a socket; it is examined at its first socket. NULL: it has
  * ended. */
-static struct ns_cure_process *process_of(struct ns_cure_process **list,
-                                          const struct ns_policy *policy,
-                                          const struct ns_owned *place)
+static struct ns_cure_process *process_of(struct ns_cure *cure, const struct ns_owned *place)
 {
-    struct ns_cure_process *process = *list;
+    struct ns_cure_process *process = cure->processes;
     while (process && (process->pid != place->pid || process->started != place->started))
         process = process->next;
     if (process)
         return process;
-    process = examine(policy, place);
+    process = examine(cure, place);
     if (process) {
-        process->next = *list;
-        *list = process;
+        process->next = cure->processes;
+        cure->processes = process;
     }
     return process;
 }
@@ -108,21 +117,6 @@ static void forget_processes(struct ns_cure_process **list)
         ns_ruleset_release(&process->rules);
         free(process);
     }
-}
-
-/* The unit's name is the last or an inner component of the path. */
-static void take_if_of_unit(void *context, pid_t pid)
-{
-    struct ns_cure *cure = context;
-    char path[64], line[4096];
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
-    while (stream && !found && fgets(line, sizeof line, stream))
-        for (const char *name = strtok(line, "/\n"); name && !found; name = strtok(NULL, "/\n"))
-            found = ns_group_is_of_unit(name, cure->unit);
-    if (found)
-        ns_owners_add(&cure->owners, pid);
 }
 
 static int by_cookie(const void *left, const void *right)
@@ -206,9 +200,7 @@ static int list_sockets(struct ns_cure *cure)
 /* Read whose descriptors the sockets are. */
 static int find_owners(struct ns_cure *cure)
 {
-    if (cure->unit)
-        ns_proc_each(take_if_of_unit, cure);
-    else if (!cure->owners.all)
+    if (!cure->owners.all)
         ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
     for (size_t i = 0; i < cure->n_sockets; i++)
@@ -223,10 +215,14 @@ static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_pro
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
-    NS_GROW(cure->rows, cure->n_rows);
-    struct ns_cure_row *row = &cure->rows[cure->n_rows++];
-    *row = (struct ns_cure_row){.pid = pid};
-    snprintf(row->name, sizeof row->name, "%s", process->name);
+    /* With --follow, users choose the names for as long as it runs. */
+    const bool full = cure->follow && cure->n_rows == ROWS_MOST;
+    if (!full)
+        NS_GROW(cure->rows, cure->n_rows);
+    struct ns_cure_row *row = &cure->rows[full ? ROWS_MOST - 1 : cure->n_rows++];
+    if (!full)
+        *row = (struct ns_cure_row){.pid = pid};
+    snprintf(row->name, sizeof row->name, "%s", full ? "other programs" : process->name);
     return row;
 }
 
@@ -249,6 +245,8 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     if (process->is_stuck)
         return NS_CURE_STUCK;
+    if (process->is_others)
+        return NS_CURE_OTHERS;
     if (process->has_library)
         return cure->undo ? NS_CURE_NO_RULE : NS_CURE_HAS_LIBRARY;
     /* In a group, a rule of an earlier policy may have cured it. */
@@ -266,7 +264,7 @@ static void treat_all(struct ns_cure *cure)
             continue;
         struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
         const struct ns_cure_process *process =
-            place && place->pid ? process_of(&cure->processes, cure->policy, place) : NULL;
+            place && place->pid ? process_of(cure, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0)
@@ -301,8 +299,6 @@ int ns_cure_begin(struct ns_cure *cure)
         error = cure->process < 0 ? cure->process : ns_owners_add(&cure->owners, cure->pid);
     if (!error)
         error = find_owners(cure);
-    if (!error && !cure->owners.all && cure->owners.n_processes == 0 && !cure->groups.n)
-        error = -ESRCH;
     return error;
 }
 

@@ -2,46 +2,7 @@
 # Promise: The kernel cures the new connections of a control group, whatever program it is, until `nagleshim cure --undo`.
 # shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
-load ../helpers/doctor
-load ../helpers/options
-
-setup() {
-    ns_setup
-    has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
-    ns_python
-    local root
-    root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here 'no cgroup2 file system is mounted'
-    group=$root/nagleshim-$$-$BATS_TEST_NUMBER
-    mkdir "$group" 2>/dev/null || cannot_here 'control groups cannot be made'
-    # The names of programs are in a file system that no other test sees.
-    ns_start names unshare --mount sh -c 'mount -t bpf bpf /sys/fs/bpf && echo mounted; exec sleep 600'
-    ns_wait_for "$T/names.out" mounted || cannot_here 'no BPF file system can be mounted'
-    # With its root, which is not that of the mounts if this is a chroot.
-    local names=/proc/${NS_PID[names]}
-    inside=(nsenter --mount="$names/ns/mnt" --root="$names/root" --wd="$names/cwd" --)
-    in_group=(sh -c "echo \$\$ >'$group/cgroup.procs' && exec \"\$@\"" sh)
-    options_in=("${in_group[@]}")
-}
-
-teardown() {
-    ns_teardown
-    for _ in {1..200}; do
-        ! rmdir "$group" 2>/dev/null || return 0
-        sleep 0.01
-    done
-}
-
-cure() {
-    run --separate-stderr "${inside[@]}" "$NS" cure "$@"
-}
-
-# programs_are N: so many programs see the group's connections and its setsockopt calls.
-programs_are() {
-    local found
-    found=$("$python" tests/helpers/bpf.py count "$group")
-    # Before Linux 5.15 no program changes a setsockopt call.
-    [[ $found == "$1 $1" || (${NS_KERNEL-} == 5.10.* && $found == "$1 "*) ]] || wrong "not $1 programs each, but $found"
-}
+load ../helpers/groups
 
 # rounds WHO SERVER CLIENT: 20 requests. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO, "server", "client" or both,
 # are in the group. Sets median, in ms. A caller's && switches set -e off in here.
@@ -73,15 +34,6 @@ median_is() {
     waits) holds "$median > 3 && $median < 25" ;;
     flows) holds "$median < $most" ;;
     esac || wrong "the median of $median ms is not: $1"
-}
-
-# A 64-bit kernel runs no BPF program at setsockopt of a 32-bit process (do_sock_setsockopt in net/socket.c).
-sees_setsockopt() {
-    [[ $(uname -m) != i?86 ]] || ns_skip 'the kernel shows BPF no setsockopt of 32-bit programs'
-}
-
-sets_nodelay() {
-    "$python" -c 'import os; raise SystemExit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1))'
 }
 
 @test "new connections of a group: two writes flow, answers in two writes wait for a limited ACK, until the undo" {
@@ -185,12 +137,6 @@ while True:
     holds "$(field late "$T/without") > 15 && $(field late "$T/with") <= 10"
 }
 
-# options_are "NAME NODELAY"...: the program's sockets have these values, after it has read $words.
-options_are() {
-    echo "${words-}" >&7
-    expect_options "${@/%/ .*}"
-}
-
 @test "connections that exist are cured, too, and the undo restores what the program itself asked for" {
     sees_setsockopt
     sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
@@ -229,7 +175,7 @@ options_are() {
     programs_are 1
     words=connect options_are 'server 0' 'client 1' 'accepted 0' 'later 1'
     cure --cgroup "$group" --policy "$(policy named '{"match": {"process": "other"}}')"
-    expect 0 stderr has 'by this policy: rule 1 asks for a process'
+    expect 1 stderr has 'by this policy: rule 1 asks for a process'
     words=connect options_are 'later 1'
     cure --cgroup "$group" --policy "$(policy other '{"match": {"remote": "[::1]:1-65535"}}, {"match": {"local": "1"}}')"
     words=connect options_are 'server 0' 'client 0' 'accepted 0' 'later 0'
@@ -250,7 +196,7 @@ options_are() {
     "$python" tests/helpers/bpf.py only "$group/inner"
     cure --cgroup "$group/inner"
     rmdir "$group/inner"
-    expect 0 stderr has 'the kernel does not cure new connections: a program of the group, or of one above it, allows no other'
+    expect 1 stderr has "$group/inner: the kernel does not cure new connections: a program of the group, or of one above it, allows no other"
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
 }
 
@@ -309,7 +255,7 @@ options_are() {
     expect 0 stderr is '' output has "$T/a b/${group##*/}: the kernel would "
     run --separate-stderr "${in_group[@]}" unshare --mount --cgroup sh -c 'umount -a -t cgroup2; mount -t cgroup2 none /sys/fs/cgroup &&
         exec "$@"' sh "$NS" cure --all --dry-run
-    expect 0 stderr has 'the kernel does not cure new connections: the root of the control groups is not visible here'
+    expect 1 stderr has 'the kernel does not cure new connections: the root of the control groups is not visible here'
 }
 
 @test "what the kernel cannot do is said in one line, and the options are set on what exists" {
@@ -317,7 +263,7 @@ options_are() {
     start_options
     big=$("$python" -c 'print(", ".join("{\"match\": {\"remote\": \"%d\"}}" % n for n in range(1, 700)))')
     cure --cgroup "$group" --policy "$(policy app '{"match": {"process": "python3*"}}')"
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: rule 1 asks for a process, which the kernel does not know; name its group instead"
+    expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: rule 1 asks for a process, which the kernel does not know; name its group instead"
     expect_part output 'TCP_NODELAY set on '
     expect_part output 'For connections that are opened later, add --follow.'
     cure --undo
@@ -326,17 +272,17 @@ options_are() {
         'print(", ".join("\"[fd00::%x]:%d-%d\"" % (n, n, n + 1) for n in range(1, 1300)))')]}}")"
     expect 0 stderr is '' output has "$group: the kernel would "
     cure --cgroup "$group" --policy "$(policy big "$big")"
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 1300 rules and addresses"
+    expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 1300 rules and addresses"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'while umount /sys/fs/bpf 2>/dev/null; do :; done; exec "$@"' sh "$NS" cure --cgroup "$group"
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: no BPF file system is mounted at /sys/fs/bpf"
+    expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: no BPF file system is mounted at /sys/fs/bpf"
     cure --undo
     run --separate-stderr "${inside[@]}" setpriv --bounding-set=-bpf,-sys_admin,-net_admin "$NS" cure --cgroup "$group"
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: CAP_BPF and CAP_NET_ADMIN are needed"
+    expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: CAP_BPF and CAP_NET_ADMIN are needed"
     cure --undo
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --cgroup "$group"
     expect 2 stderr is "nagleshim cure: there is no control group '$group': no cgroup2 file system is mounted"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --all --dry-run
-    expect 0 stderr is "nagleshim cure: the kernel does not cure new connections: no cgroup2 file system is mounted"
+    expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: no cgroup2 file system is mounted"
     cure --cgroup /tmp
     expect 2 stderr is "nagleshim cure: there is no control group '/tmp'"
     programs_are 0

@@ -261,7 +261,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 --all x|unexpected word 'x'; see 'nagleshim cure --help'
 4711|unexpected word '4711'; did you mean --pid 4711?
 --pid 4194303|there is no process 4194303
---unit no-such|there is no process of the unit 'no-such'
+--unit no-such|there is no control group of the unit 'no-such'
 --cgroup no-such|there is no control group 'no-such'
 --cgroup cgrou|there is no control group 'cgrou'
 --cgroup unifie|there is no control group 'unifie'

@@ -155,10 +155,11 @@ static size_t print_groups(void)
 {
     struct ns_groups groups = {0};
     ns_output_expect("groups");
-    ns_groups_find_kept(&groups);
+    ns_groups_find_cured(&groups);
     for (size_t i = 0; i < groups.n; i++) {
         const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
-        ns_output_fact("cured by the kernel", "%s", path);
+        ns_output_fact("cured by the kernel", "%s%s", path,
+                       groups.at[i].kept ? "" : ", as long as a 'nagleshim cure --follow' runs");
         ns_output_text(ns_output_entry("groups"), "path", path);
     }
     return groups.n;

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+# Promise: Another user's directories, links, locks, control groups and program names do not mislead root's `nagleshim cure`.
+# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $group, $inside and $as_other
+
+load ../helpers/groups
+
+names=/sys/fs/bpf/nagleshim
+
+# other COMMAND...: as another user, where the BPF file system is writable for everybody, as the kernel makes it.
+other() {
+    "${inside[@]}" "${as_other[@]}" "$@"
+}
+
+@test "names in the BPF file system are used only in a directory of root's: another user's link, directory or file is refused" {
+    local why="$names is not a directory of root's that nobody else may write to"
+    mkdir -p "$T/victim/12345" "$T/victim/777"
+    touch "$T"/victim/{12345,777}/{connections,options}
+    chmod 755 "$T"
+    # Root's own link is followed whatever fs.protected_symlinks says.
+    "${inside[@]}" ln -s "$T/victim" $names
+    cure --cgroup "$group"
+    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections: $why"
+    cure --undo --all
+    expect 1 output is '' stderr is "nagleshim cure: what the kernel does with new connections stays as it is: $why"
+    [[ $(find "$T/victim" -mindepth 1 | wc -l) -eq 6 ]]
+    "${inside[@]}" rm $names
+    other mkdir -m 755 $names
+    cure --cgroup "$group"
+    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections: $why"
+    "${inside[@]}" chown root $names
+    "${inside[@]}" chmod 777 $names
+    cure --cgroup "$group" --dry-run
+    expect 1 output is '' stderr has "$why"
+    programs_are 0
+    "${inside[@]}" chmod 700 $names
+    cure --cgroup "$group"
+    expect 0 output has "$group: the kernel will "
+    programs_are 1
+    cure --undo --cgroup "$group"
+    programs_are 0
+}
+
+@test "a lock that somebody holds is waited for some seconds only, and an undo goes on later" {
+    cure --cgroup "$group"
+    ns_start lock "${inside[@]}" flock -o $names sh -c 'echo locked; exec sleep 60'
+    ns_wait_for "$T/lock.out" locked
+    run --separate-stderr timeout 20 "${inside[@]}" "$NS" cure --undo --all
+    expect 1 output is '' stderr is "nagleshim cure: what the kernel does with new connections stays as it is: another cure or undo, or \
+the process that /proc/locks shows, has the lock of $names"
+    programs_are 1
+    ns_stop lock
+    cure --undo --all
+    expect_status 0
+    programs_are 0
+}
+
+@test "if the kernel cures one group of several and not another, each is named, and the status is 1" {
+    local name same=${group##*/}-same
+    mkdir -p "$group"/{one,two,three}/"$same"
+    "$python" tests/helpers/bpf.py only "$group/two/$same"
+    cure --cgroup "$same"
+    expect 1 output has "$group/one/$same: the kernel will " output has "$group/three/$same: the kernel will " output lacks "two/$same" \
+        stderr is "nagleshim cure: $group/two/$same: the kernel does not cure new connections: a program of the group, or of one above it, allows no other"
+    for name in one three; do
+        [[ $("$python" tests/helpers/bpf.py count "$group/$name/$same") == '1 '* ]]
+    done
+    cure --undo --all
+}
+
+@test "a word selects groups of exactly this name, or by at least twelve digits of an id" {
+    local id=0123456789abcdef0123456789abcdef
+    mkdir "$group/docker-$id.scope" "$group/kubepods-pod01234567_89ab_4def_8123_456789abcdef.slice"
+    cure --cgroup "${group##*/}" --dry-run
+    expect_part output "$group: the kernel would "
+    for word in "${id:0:12}" "docker-$id.scope"; do
+        cure --cgroup "$word" --dry-run
+        expect_part output "docker-$id.scope: the kernel would "
+    done
+    for word in 01234567-89ab-4def-8123-456789abcdef 01234567_89ab; do
+        cure --cgroup "$word" --dry-run
+        expect_part output "456789abcdef.slice: the kernel would "
+    done
+    for word in "${id:0:11}" docker nagleshim "docker-$id" 1; do
+        cure --cgroup "$word" --dry-run
+        expect 2 output is '' stderr is "nagleshim cure: there is no control group '$word'"
+    done
+}
+
+@test "a group is found below groups that a user nests very deep" {
+    local word=${group##*/}-wanted
+    (
+        cd "$group"
+        for _ in {1..150}; do
+            mkdir d && cd d
+        done
+        mkdir "$word"
+    )
+    run --separate-stderr "${inside[@]}" prlimit --nofile=64:64 "$NS" cure --cgroup "$word" --dry-run
+    expect 0 stderr is '' output has "/d/$word: the kernel would "
+}
+
+@test "with --follow, programs with very many names take a bounded part of the memory" {
+    local n
+    printf '%s\n' '#include <arpa/inet.h>' '#include <stdlib.h>' '#include <unistd.h>' 'int main(int n, char **words) {
+        struct sockaddr_in a = {AF_INET, htons(atoi(words[1])), {htonl(INADDR_LOOPBACK)}};
+        if (connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&a, sizeof a) != 0) return 1;
+        return pause(); }' | gcc -O2 -static -w -x c -o "$T/program" -
+    ns_serve echo "$python" -c 'import socket, time
+listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+print("listening on port", listener.getsockname()[1], flush=True)
+time.sleep(100)'
+    for n in {1..300}; do
+        ln "$T/program" "$T/p$n"
+        "$T/p$n" "$port" 3>&- &
+        NS_STARTED+=("$!")
+    done
+    ns_start follow "$NS" cure --port "$port" --follow
+    ns_wait_for "$T/follow.out" '^other programs: .*TCP_NODELAY set on [0-9]+' 20
+    ns_stop follow
+    sed '1,/^In all:/d' "$T/follow.out" >"$T/all.out"
+    holds "$(grep -c 'TCP_NODELAY set' "$T/all.out") <= 256 && $(sed -n 's/^other programs: \([0-9]*\) connections.*/\1/p' "$T/all.out") > 40"
+}
