@@ -329,8 +329,12 @@ static int cure_groups(struct ns_cure *cure)
 }
 
 /* Says why the kernel does not do it, for all groups or for one. */
-static void say_reason(const struct ns_cure *cure, const char *path, bool by_older, int error)
+static void say_reason(const struct ns_cure *cure, const char *path, int error)
 {
+    bool by_older = false;
+    for (size_t i = 0; i < cure->groups.n && error != -EEXIST; i++)
+        by_older |= (!*path || strcmp(path, cure->groups.at[i].path) == 0) &&
+                    ns_groups_with(&cure->cured, cure->groups.at[i].id);
     ns_say("%s%s%s: %s", path, *path ? ": " : "",
            cure->undo ? "what the kernel does with new connections stays as it is"
            : by_older ? "the kernel does not cure new connections by this policy"
@@ -359,17 +363,19 @@ static int begin_groups(struct ns_cure *cure)
     cure->by_kernel = cure->cured.n > 0 || (cure->cures_new && !cure->undo);
     cure->refusal = error;
     if (error)
-        say_reason(cure, "", cure->cured.n > 0, error);
+        say_reason(cure, "", error);
     if (error == -ENOTDIR || error == -EAGAIN)
         return NS_EXIT_NO;
     for (size_t i = 0; i < cure->groups.n && !error; i++) {
         const struct ns_group *group = &cure->groups.at[i];
-        const bool was_cured = ns_groups_with(&cure->cured, group->id);
-        if (group->error)
-            say_reason(cure, group->path, was_cured && group->error != -EEXIST, group->error);
-        if (group->error && (group->error != -ENOENT || !cure->cures_new))
+        const bool goes_on = cure->undo && cure->all && group->error;
+        if (goes_on)
+            ns_output_line("%s: a running 'nagleshim cure --follow' goes on", group->path);
+        else if (group->error)
+            say_reason(cure, group->path, group->error);
+        if (!goes_on && group->error && (group->error != -ENOENT || !cure->cures_new))
             cure->refusal = group->error;
-        if (!was_cured)
+        if (!ns_groups_with(&cure->cured, group->id))
             ns_groups_add(&cure->cured, group->path, group->id);
     }
     return cure->refusal == -EEXIST && !cure->cures_new && !cure->undo ? NS_EXIT_NO : NS_EXIT_YES;

@@ -200,6 +200,60 @@ while True:
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
 }
 
+@test "a program that somebody else lets inner groups replace is not replaced there, except with --force" {
+    mkdir "$group/inner"
+    "$python" tests/helpers/bpf.py override "$group"
+    cure --cgroup "$group/inner"
+    expect 1 stderr has "$group/inner: the kernel does not cure new connections: it would end a program of a group above it; --force does so"
+    [[ $("$python" tests/helpers/bpf.py count "$group/inner") == '0 0' ]]
+    cure --cgroup "$group/inner" --force
+    expect 0 output has "$group/inner: the kernel will "
+    cure --undo --cgroup "$group/inner"
+    # Where a program of that group allows others beside it, the outer one runs no more already.
+    "$python" tests/helpers/bpf.py add "$group/inner"
+    cure --cgroup "$group/inner"
+    expect 0 output has "$group/inner: the kernel will "
+    cure --undo --cgroup "$group/inner"
+}
+
+@test "connections that exist, too, are treated by the cure of the innermost group, and only its undo restores them" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    [[ -n ${limit:=$("$NS" cure --all --dry-run --json | jq .least_delayed_ack_us)} && $limit -gt 0 ]] || cannot_here 'no TCP_DELACK_MAX_US'
+    mkdir "$group/inner"
+    in_group=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
+    options_in=("${in_group[@]}")
+    start_options
+    cure --cgroup "$group/inner" --policy "$(policy ack '{"send": "app"}')"
+    options_are "client 0" "server 0"
+    [[ $output == *"client 0 $limit"* ]]
+    cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
+    expect 0 output has ': another cure of their control group is in force'
+    words=connect options_are "client 0" "server 0" "later 0" "accepted 0"
+    cure --undo --cgroup "$group"
+    options_are "client 0" "later 0"
+    [[ $output == *" $limit"* ]]
+    cure --undo --cgroup "$group/inner"
+    options_are 'client 0' 'later 0'
+    [[ $output != *" $limit"* ]]
+}
+
+@test "if a group ends while several are cured, it is named, and the others are cured" {
+    ns_needs_strace
+    local word=${group##*/}-word second
+    mkdir -p "$group"/{1,2,3}/"$word"
+    cure --cgroup "$word" --dry-run
+    second=$(sed -n '2s/: the kernel.*//p' <<<"$output")
+    # Its programs are loaded, and the first group is cured.
+    ns_start cure "${inside[@]}" strace -qq -o "$T/trace" -e trace=bpf -e inject=bpf:delay_exit=300000 "$NS" cure --cgroup "$word"
+    ns_wait_for "$T/trace" PROG_LOAD
+    rmdir "$second"
+    ns_join cure
+    grep -qF "$second: the kernel does not cure new connections: the group has ended" "$T/cure.err"
+    [[ $(grep -c 'the kernel will' "$T/cure.out") -eq 2 ]]
+    cure --undo --all
+}
+
 @test "cures and undos at the same moment do not disturb each other, and a cure removes the names of groups that are gone" {
     local i pid
     mkdir "$group/gone"
@@ -225,6 +279,32 @@ while True:
     programs_are 1
     run "${inside[@]}" ls /sys/fs/bpf/nagleshim
     expect 0 output is "$(stat -c %i "$group")"
+}
+
+@test "a running --follow is seen by host status, doctor and the undo, and decides alone in its group" {
+    local other
+    start_options
+    ns_start follow "${inside[@]}" "$NS" cure --cgroup "$group" --follow
+    ns_wait_for "$T/follow.out" 'python.*(TCP_NODELAY|delayed ACK)'
+    run "${inside[@]}" "$NS" host status
+    expect_part output "cured by the kernel: $group, as long as a 'nagleshim cure --follow' runs"
+    run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
+    expect_part output "cured by the kernel: connections of the control group $group"
+    cure --undo --all
+    expect 0 output has "$group: a running 'nagleshim cure --follow' goes on" output lacks TCP_NODELAY
+    for other in --follow --dry-run --force; do
+        cure --cgroup "$group" $other
+        expect 1 output is '' stderr is "nagleshim cure: $group: the kernel does not cure new connections: another cure is in force there: \
+end it by --undo, or end the 'nagleshim cure --follow'"
+    done
+    programs_are 1
+    ns_stop follow
+    cure --cgroup "$group"
+    programs_are 1
+    cure --cgroup "$group" --follow
+    expect 1 output is '' stderr has 'another cure is in force there'
+    cure --undo --cgroup "$group"
+    programs_are 0
 }
 
 @test "with --follow the programs end with the command, however that ends, and it wakes up for nothing" {

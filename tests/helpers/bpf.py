@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """bpf.py count GROUP: prints how many programs of a control group see its connections and its calls of setsockopt.
 bpf.py add GROUP: adds a program of somebody else, which allows everything, until the group is removed. bpf.py only GROUP:
-the same, but it allows no program beside it."""
+the same, but it allows no program beside it. bpf.py override GROUP: it allows those of inner groups, and does not run there then."""
 import ctypes
 import os
 import struct
@@ -9,7 +9,7 @@ import sys
 
 SOCK_OPS, SETSOCKOPT = (13, 3), (25, 22)  # enum bpf_prog_type, enum bpf_attach_type
 PROG_LOAD, PROG_ATTACH, PROG_QUERY = 5, 8, 16
-ALLOW_MULTI = 2
+FLAGS = {"only": 0, "override": 1, "add": 2}  # BPF_F_ALLOW_...
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -29,7 +29,7 @@ for kind, attach in (SOCK_OPS, SETSOCKOPT):
         licence = ctypes.create_string_buffer(b"MIT")
         fields = (kind, 2, ctypes.addressof(code), ctypes.addressof(licence))
         program, _ = bpf(PROG_LOAD, struct.pack("<IIQQ", *fields) + bytes(44) + struct.pack("<I", attach))
-        bpf(PROG_ATTACH, struct.pack("<IIII", group, program, attach, ALLOW_MULTI * (sys.argv[1] == "add")))
+        bpf(PROG_ATTACH, struct.pack("<IIII", group, program, attach, FLAGS[sys.argv[1]]))
     else:
         ids = ctypes.create_string_buffer(256)
         _, result = bpf(PROG_QUERY, struct.pack("<IIIIQI", group, attach, 0, 0, ctypes.addressof(ids), 64))
