@@ -99,7 +99,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind install install-library uninstall dist deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind mutants install install-library uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -337,6 +337,12 @@ check-valgrind: ## run the life-cycle tests under memcheck
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@tests/sanitized memcheck
 
+mutants: ## change lines of shim/ at random, and list the changes that no test notices (as root; FOLDER='traffic conn' MUTANTS=60 SEED=1)
+	@tests/deps check
+	@tests/deps mutants
+	@tests/mutants/run $(if $(MUTANTS),--mutants $(MUTANTS)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(FLOOR),--floor $(FLOOR)) $(FOLDER)
+
 # --- install ------------------------------------------------------------------------------------------------
 SHARED = $(DESTDIR)$(DATADIR)/nagleshim
 POLICIES = $(SYSCONFDIR)/nagleshim
@@ -456,6 +462,7 @@ help: ## print this list
 		awk -F':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 	@echo "  make bench BENCH=--quick takes minutes only; its times are less precise"
 	@echo "  make check FILTER=REGEX runs the tests whose names match"
+	@echo "  make mutants SECONDS=300 begins no mutant later; SAMPLE=FILE tries those of an earlier run in build/mutants again"
 	@echo "  CJSON_DIR=DIR, with any target, uses the cJSON in DIR; V=1 prints the commands"
 	@echo "  make check-museum ROWS='twisted py4j' runs only these rows of tests/museum/museum.table"
 	@echo "  make check-strangers SUITES='redis cpython/test_ssl' runs only these suites"
