@@ -6,7 +6,7 @@
 #include "cure/cure.h"
 
 #include "base/path.h"
-#include "process/loaded.h"
+#include "process/facts.h"
 #include "process/scope.h"
 #include "watch/table.h"
 
@@ -39,24 +39,24 @@ struct ns_cure_process {
     struct ns_cure_process *next;
 };
 
-enum { ARGUMENTS_MOST = 256, ARGUMENTS_BYTES = 64 << 10 };
+enum { ARGUMENTS_MOST = 256 };
 
 /* The rules for a running process, as the library would choose them there; none without memory. */
 static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy,
-                        const struct ns_proc *proc)
+                        const struct ns_facts *facts)
 {
-    static char bytes[ARGUMENTS_BYTES + 1];
-    char *arguments[ARGUMENTS_MOST + 1];
-    size_t size = ns_proc_words(proc, bytes, ARGUMENTS_BYTES), n = 0;
-    for (size_t at = 0; at < size && n < ARGUMENTS_MOST; at += strlen(bytes + at) + 1)
-        arguments[n++] = bytes + at;
+    const char *arguments[ARGUMENTS_MOST + 1], *execfn = facts->proc.execfn;
+    size_t n = 0;
+    for (size_t at = 0; at < facts->words_size && n < ARGUMENTS_MOST;
+         at += strlen(facts->words + at) + 1)
+        arguments[n++] = facts->words + at;
     arguments[n] = NULL;
     char exe[PATH_MAX];
-    snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
+    snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(facts->proc.exe), facts->proc.exe);
     const struct ns_process process = {.exe = *exe ? exe : NULL,
-                                       .execfn = *proc->execfn ? proc->execfn : NULL,
+                                       .execfn = *execfn ? execfn : NULL,
                                        .argv0 = arguments[0],
-                                       .args = n ? arguments + 1 : NULL};
+                                       .args = n ? (char *const *)arguments + 1 : NULL};
     ns_ruleset_build(rules, policy, &process);
 }
 
@@ -71,24 +71,20 @@ static bool is_of_others(const struct ns_cure *cure, pid_t pid)
 
 static struct ns_cure_process *examine(const struct ns_cure *cure, const struct ns_owned *place)
 {
-    struct ns_proc proc;
-    int error = ns_proc_open(place->pid, &proc);
-    if (error && error != -ETIMEDOUT)
+    static struct ns_facts facts;
+    /* Without the right to read it, patterns do not match. */
+    int error = ns_facts_ask(place->pid, NS_FACTS_WORDS, &facts);
+    if (error == -ESRCH)
         return NULL;
     struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;
     process->started = place->started;
-    process->is_stuck = error != 0;
+    process->is_stuck = error == -ETIMEDOUT;
     process->is_others = is_of_others(cure, place->pid);
-    if (error) {
-        snprintf(process->name, sizeof process->name, "%s", proc.name);
-        return process;
-    }
-    ns_proc_look(&proc); /* without the right to do so, patterns do not match */
-    ns_proc_name(&proc, process->name, sizeof process->name);
-    process->has_library = ns_loaded_works(&proc);
-    build_rules(&process->rules, cure->policy, &proc);
-    ns_proc_close(&proc);
+    snprintf(process->name, sizeof process->name, "%s", facts.name);
+    process->has_library = ns_shim_works(facts.loaded.shim);
+    if (!process->is_stuck)
+        build_rules(&process->rules, cure->policy, &facts);
     return process;
 }
 

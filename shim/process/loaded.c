@@ -165,11 +165,3 @@ const char *ns_shim_name(enum ns_shim shim)
     };
     return names[shim];
 }
-
-bool ns_loaded_works(const struct ns_proc *proc)
-{
-    static struct ns_loaded loaded;
-    ns_loaded_find(proc, &loaded);
-    return loaded.shim == NS_SHIM_STARTING || loaded.shim == NS_SHIM_READY ||
-           loaded.shim == NS_SHIM_WORKS;
-}

@@ -3,14 +3,10 @@
 #ifndef NS_LOADED_H
 #define NS_LOADED_H
 
+#include "process/preload.h"
 #include "process/proc.h"
 #include "report/stats.h"
 #include "report/status.h"
-
-#define NS_LIBRARY_NAME "libnagleshim.so"
-
-/* The library that observes and cures nothing: for diagnose. */
-#define NS_OBSERVER_NAME "libnagleshim-observe.so"
 
 enum ns_shim {
     NS_SHIM_UNKNOWN, /* it cannot be read, or the status section is invalid */
@@ -46,6 +42,9 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded);
 const char *ns_shim_name(enum ns_shim shim);
 
 /* Does the library work there, or is it about to? */
-bool ns_loaded_works(const struct ns_proc *proc);
+static inline bool ns_shim_works(enum ns_shim shim)
+{
+    return shim == NS_SHIM_STARTING || shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+}
 
 #endif

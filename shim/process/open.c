@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+enum { SIZE_MOST = 256 * 1024 }; /* of a text */
+
 int ns_open_regular(int directory, const char *path)
 {
     char same[32];
@@ -22,4 +24,19 @@ int ns_open_regular(int directory, const char *path)
     if (fd < 0 && errno == ENOENT)
         fd = openat(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
+}
+
+char *ns_file_read(const char *path)
+{
+    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, path);
+    struct stat st;
+    errno = fd < 0 ? -fd : EINVAL;
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > SIZE_MOST)
+        return NULL;
+    char *text = calloc(1, (size_t)st.st_size + 1);
+    if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size)
+        return text;
+    free(text);
+    errno = EINVAL;
+    return NULL;
 }

@@ -9,4 +9,8 @@
  * For an open file with O_PATH, the path is its name in /proc/self/fd. */
 int ns_open_regular(int directory, const char *path);
 
+/* The text of a regular file, to be freed. NULL, and errno, if it cannot be read: ENOENT if there
+ * is none, EINVAL if it is no regular file or larger than 256 KiB. */
+char *ns_file_read(const char *path);
+
 #endif

@@ -9,14 +9,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +22,7 @@
 /* The start is known to a clock tick, and a file's time to a jiffy. */
 #define START_SLACK 0.03
 
-enum { ANSWER_MS = 1000 };
+enum { THREADS_MOST = 256 };
 enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
 
 int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context)
@@ -98,53 +96,10 @@ bool ns_state_is_gone(int directory, const char *name)
            state.is_exiting;
 }
 
-/* In a child, whose end of a pipe this is: read what needs the lock of the process's memory, its
- * program's file and its root. A process that is stuck in the kernel may keep that lock, and a file
- * system without its server never answers. Neither can be waited for with a time limit, nor
- * interrupted except by SIGKILL. */
-static void read_everything(int process, int end)
-{
-    static const char *const names[] = {"cmdline", "exe"};
-    char bytes[64];
-    struct stat st;
-    /* If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
-    const int dir = dup2(process, STDIN_FILENO);
-    dup2(end, STDOUT_FILENO);
-    close(STDERR_FILENO);
-    syscall(SYS_close_range, STDERR_FILENO, ~0U, 0); /* Linux 5.9 */
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        int fd = openat(dir, names[i], O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && read(fd, bytes, sizeof bytes) >= 0)
-            close(fd);
-    }
-    fstatat(dir, "root", &st, 0);
-    _exit(0);
-}
-
-static bool is_stuck(const struct ns_proc *proc)
-{
-    int ends[2];
-    if (proc->state.is_kernel_thread || pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    pid_t child = fork();
-    if (child == 0)
-        read_everything(proc->dir, ends[1]);
-    close(ends[1]);
-    /* The child's end closes the pipe. */
-    struct pollfd end = {.fd = ends[0], .events = POLLIN};
-    bool stuck = child > 0 && poll(&end, 1, ANSWER_MS) == 0;
-    close(ends[0]);
-    if (stuck)
-        kill(child, SIGKILL);
-    if (child > 0) /* one that even SIGKILL does not end is not waited for */
-        waitpid(child, NULL, stuck ? WNOHANG : 0);
-    return stuck;
-}
-
-int ns_proc_open(pid_t pid, struct ns_proc *proc)
+int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
 {
     char path[64], line[256];
-    *proc = (struct ns_proc){.dir = -1, .pid = pid, .process = pid};
+    *proc = (struct ns_proc){.dir = -1, .memory = memory, .pid = pid, .process = pid};
     snprintf(path, sizeof path, "/proc/%d", pid);
     proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc->dir < 0) {
@@ -155,16 +110,15 @@ int ns_proc_open(pid_t pid, struct ns_proc *proc)
     NS_AUTO_FCLOSE FILE *status = ns_proc_stream(proc->dir, "status");
     if (!status) {
         int error = errno == ENOENT ? ESRCH : errno;
-        ns_proc_close(proc);
         return -error;
     }
     while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
     ns_state_read(proc->dir, "stat", &proc->state);
-    if (is_stuck(proc)) {
-        ns_proc_close(proc);
-        return -ETIMEDOUT;
-    }
+    if (memory < 0)
+        proc->memory = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
+    if (proc->memory < 0)
+        proc->memory = -errno;
     return 0;
 }
 
@@ -172,7 +126,9 @@ void ns_proc_close(struct ns_proc *proc)
 {
     if (proc->dir >= 0)
         close(proc->dir);
-    proc->dir = -1;
+    if (proc->memory >= 0)
+        close(proc->memory);
+    proc->dir = proc->memory = -1;
 }
 
 static int read_auxv(struct ns_proc *proc)
@@ -227,7 +183,8 @@ uint64_t ns_proc_queued(pid_t pid)
     char path[300];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     NS_AUTO_CLOSEDIR DIR *tasks = opendir(path);
-    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+    const struct dirent *task;
+    for (int n = 0; tasks && n < THREADS_MOST && (task = readdir(tasks)); n++) {
         snprintf(path, sizeof path, "%s/schedstat", task->d_name);
         NS_AUTO_FCLOSE FILE *file = ns_proc_stream(dirfd(tasks), path);
         /* "../schedstat" is that of the first thread again. */
@@ -297,8 +254,9 @@ int ns_proc_each_mapping(const struct ns_proc *proc,
 /* How many bytes were read, or -errno. Fewer than size if unmapped memory follows. */
 static ssize_t read_memory(const struct ns_proc *proc, uint64_t address, void *buffer, size_t size)
 {
-    NS_AUTO_CLOSE int fd = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : pread(fd, buffer, size, (off_t)address);
+    if (proc->memory < 0)
+        return proc->memory;
+    ssize_t n = pread(proc->memory, buffer, size, (off_t)address);
     return n >= 0 ? n : errno == EIO ? -EFAULT : -errno;
 }
 

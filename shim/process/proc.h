@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A process as /proc shows it. Everything is read through one descriptor of its directory, so that
  * a process that ends is not confused with a later one that has the same number. Errors are -errno;
- * -ESRCH: it has ended; -EACCES or -EPERM: this user may not read it. */
+ * -ESRCH: it has ended; -EACCES or -EPERM: this user may not read it.
+ *
+ * What takes a struct ns_proc may wait for the process or a file system, for ever: it is for the
+ * reader (facts.h). The other functions read what the kernel knows itself. */
 #ifndef NS_PROC_H
 #define NS_PROC_H
 
@@ -23,7 +26,8 @@ struct ns_state {
 };
 
 struct ns_proc {
-    int dir; /* /proc/PID */
+    int dir;    /* /proc/PID; -1: closed */
+    int memory; /* its file mem, or -errno */
     pid_t pid;
     /* from status and stat, which anybody may read */
     char name[64];         /* the kernel's, cut to 15 bytes */
@@ -56,12 +60,13 @@ static inline bool ns_proc_is_denied(int error)
  * no process. */
 int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context);
 
-/* Open the directory and read status. -ETIMEDOUT: the process is stuck in the kernel, so that other
- * reads would not return; proc has what status says, and is not open. */
 #define NS_PROC_STUCK                                                                              \
     "it is stuck in the kernel, perhaps on a file system that does not answer, and was not "       \
     "examined"
-int ns_proc_open(pid_t pid, struct ns_proc *proc);
+
+/* Open the directory, and the memory unless that was opened by somebody else, and read status and
+ * stat. ns_proc_close is to be called in any case. */
+int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);
 
 /* Read what only the same user and root may read. May be called again to refresh it. */
@@ -80,7 +85,7 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size);
  * size, or overwritten by a title. */
 size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 
-/* How long its threads have waited for a CPU, in ns; 0: unknown. */
+/* How long its threads, the first 256 of them, have waited for a CPU, in ns; 0: unknown. */
 uint64_t ns_proc_queued(pid_t pid);
 
 /* Calls visit for each line of maps, until it returns false. Returns 1 if it did, and 0 if it did

@@ -39,29 +39,56 @@ only_looked_at() {
     expect_part output "reason: /opt/libnagleshim.so is not a regular file"
 }
 
-@test "a FIFO under the name of a file that a process has mapped and removed is not opened" {
-    local words
-    ns_start server "$python" -c 'import ctypes, os, socket, sys, time
-libc = ctypes.CDLL(None)
-libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-name = sys.argv[1]
-file = os.open(name, os.O_RDWR | os.O_CREAT)
-os.truncate(file, 4096)
-# Below all others, so that it is the first to be looked at.
-assert libc.mmap(0x20000, 4096, 1, 0x12, file, 0) == 0x20000
-os.unlink(name)
-os.mkfifo(name + " (deleted)")
-listener = socket.create_server(("127.0.0.1", 0))
-ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
-print("ready", flush=True)
-while True:
-    ends[0].send(b"x"), ends[1].recv(1), time.sleep(0.01)' "$T/f"
-    ns_wait_for "$T/server.out" ready
-    for words in "doctor --pid ${NS_PID[server]}" "diagnose --pid ${NS_PID[server]} --for 1"; do
-        # shellcheck disable=SC2086 # words
-        within 10 "$NS" $words
-        expect_no_part output "stuck"
+# stuck NAME FORM: starts such a process (tests/helpers/stuck.py), and sets pid to it.
+stuck() {
+    [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
+    mkdir "$T/$1"
+    ns_start "$1" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "$2"
+    ns_wait_for "$T/$1.out" '^stuck '
+    pid=$(field stuck "$T/$1.out")
+    [[ $2 == fifo ]] || also "$1 itself" "$pid"
+}
+
+# children PID: how many it has, with zombies.
+children() {
+    wc -w <"/proc/$1/task/$1/children"
+}
+
+@test "no command waits for a process that makes it wait, by a FIFO, a page of a dead file system or a lock" {
+    local form words
+    for form in fifo page lock; do
+        stuck "$form" "$form"
+        for words in "doctor --all" "doctor --pid $pid" "diagnose --pid $pid --for 0.5" "cure --pid $pid --dry-run" \
+            "top --pid $pid --once --interval 0.5"; do
+            # shellcheck disable=SC2086 # words
+            within 5 "$NS" $words
+            [[ $form == fifo || $output$stderr == *stuck* ]] || unexpected "$form: $words"
+        done
+        [[ $form == fifo ]] || ns_stop "$form itself"
+        ns_stop "$form"
     done
+}
+
+@test "a signal ends top while it waits for a process that is stuck" {
+    local start
+    stuck lock lock
+    ns_start top "$NS" top --pid "$pid" --interval 0.5
+    while [[ $(children "${NS_PID[top]}") -eq 0 ]]; do sleep 0.01; done
+    sleep 0.3 # of the second that it waits
+    start=$EPOCHREALTIME
+    ns_stop top
+    holds "$EPOCHREALTIME - $start < 3" || unexpected "it took $start to $EPOCHREALTIME"
+}
+
+@test "beside twelve processes that are stuck, a service of metrics has no child left but its reader" {
+    local i
+    for ((i = 0; i < 12; i++)); do
+        stuck "s$i" lock
+    done
+    ns_start top "$NS" top --openmetrics "$T/metrics" --interval 1
+    timeout 60 bash -c 'until grep -q "library=\"stuck\"} 12" "$1" 2>/dev/null; do sleep 0.2; done' first "$T/metrics" ||
+        wrong "no process is stuck:" "$T/metrics" "$T/top.err" || return
+    [[ $(children "${NS_PID[top]}") -le 1 ]] || unexpected "$(ps --ppid "${NS_PID[top]}" -o pid,stat,comm)"
 }
 
 # sparse FILE PART: makes a program of $T/ordinary whose notes, or whose table of symbols, fill a hole of a terabyte.

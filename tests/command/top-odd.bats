@@ -75,8 +75,8 @@ END
     ns_wait_for "$T/top.out" 'processes not examined'
     echo >"$T/go"
     ns_wait_for "$T/top.out" '[1-9][0-9]*% queue_put '
-    # Two for the namespace of the client, and two for that of its parent.
-    timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 4)); do sleep 0.05; done' \
+    # Two for the namespace of the client, two for that of its parent, and one to the reader.
+    timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 5)); do sleep 0.05; done' \
         few "${NS_PID[top]}"
     # The next table counts no process that was not examined.
     timeout 10 bash -c 'while tail -n 5 "$1" | grep -q "not examined"; do sleep 0.05; done' later "$T/top.out"

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
-# A process that is stuck in the kernel with the lock of its memory held: it unmaps a changed page of a file on a FUSE file
-# system that does not answer any more. Usage, as root in a mount namespace of its own: stuck.py DIRECTORY. It prints "stuck PID".
+# A process with a TCP connection that makes whoever looks at it wait. Usage, as root in a mount namespace of its own:
+# stuck.py DIRECTORY [FORM]. It prints "stuck PID". The forms:
+#   lock (or none)  it is stuck in the kernel with the lock of its memory held: it unmaps a changed page of a file on a FUSE
+#                   file system that does not answer any more
+#   page            its memory has a page of such a file, which it does not touch itself
+#   fifo            it has mapped and removed a file, and made a FIFO under the name that its list of mappings shows
 import ctypes
 import os
 import socket
@@ -36,20 +40,40 @@ def serve(device, dead):
         os.write(device, struct.pack("<IiQ", 16 + len(answer or b""), 0 if answer is not None else -38, unique) + (answer or b""))
 
 
-def become_stuck(directory, dead):
-    file = os.open(directory + "/file", os.O_RDWR)
-    page = libc.mmap(None, 4096, 3, 1, file, 0)
+# Below all others, so that it is the first to be looked at.
+def map_first(name):
+    assert libc.mmap(0x20000, 4096, 1, 0x11, os.open(name, os.O_RDWR | os.O_CREAT), 0) == 0x20000
+
+
+def become_fifo(directory):
+    name = directory + "/file"
+    with open(name, "wb") as file:
+        file.truncate(4096)
+    map_first(name)
+    os.unlink(name)
+    os.mkfifo(name + " (deleted)")
+
+
+def become_stuck(directory, dead, form):
+    if form == "lock":
+        page = libc.mmap(None, 4096, 3, 1, os.open(directory + "/file", os.O_RDWR), 0)
+    elif form == "page":
+        map_first(directory + "/file")
+    else:
+        become_fifo(directory)
     listener = socket.create_server(("127.0.0.1", 0))
     ends = [socket.create_connection(listener.getsockname()), listener.accept()[0]]
-    ctypes.memset(page, 65, 1)
-    open(dead, "w").close()
+    if form == "lock":
+        ctypes.memset(page, 65, 1)
+    if form != "fifo":
+        open(dead, "w").close()
 
     def call(after, function, *arguments):
         time.sleep(after)
         function(*arguments)
 
     # A thread that waits for the lock, to write, makes all readers wait.
-    for words in ((0.2, libc.munmap, page, 4096), (0.4, libc.mmap, None, 4096, 3, 0x22, -1, 0)):
+    for words in ((0.2, libc.munmap, page, 4096), (0.4, libc.mmap, None, 4096, 3, 0x22, -1, 0)) if form == "lock" else ():
         threading.Thread(target=call, args=words, daemon=True).start()
     time.sleep(0.6)
     print("stuck", os.getpid(), flush=True)
@@ -57,15 +81,18 @@ def become_stuck(directory, dead):
     return ends
 
 
-def main(directory):
+def main(directory, form="lock"):
     dead = directory + ".dead"
+    if form == "fifo":
+        become_stuck(directory, dead, form)
+        return
     device = os.open("/dev/fuse", os.O_RDWR)
     if libc.mount(b"stuck", directory.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device):
         sys.exit("mount: " + os.strerror(ctypes.get_errno()))
     child = os.fork()
     if child == 0:
         os.close(device)
-        become_stuck(directory, dead)
+        become_stuck(directory, dead, form)
         os._exit(0)
     serve(device, dead) # its end ends the file system, and with it the child's wait
 

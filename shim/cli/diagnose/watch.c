@@ -9,9 +9,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/program/program.h"
-#include "process/elf.h"
-#include "process/loaded.h"
-#include "process/scope.h"
+#include "process/facts.h"
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -23,9 +21,11 @@
 #include <time.h>
 
 #define SECOND UINT64_C(1000000000)
+#define MS UINT64_C(1000000)
 
 enum {
     QUEUED_MS = 200, /* how often it is read how long processes have waited for a CPU */
+    SHARE = 50,      /* and no more often than takes 1/SHARE of a processor */
     HARVEST_MS = 20, /* the name of a process that ends sooner stays unknown */
     IDLE_MS = 50,    /* a connection without traffic for so long is idle */
 };
@@ -37,84 +37,44 @@ struct session {
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
     uint64_t next_harvest, next_queued;
-    bool final; /* harvest all connections, not only those that have ended */
+    size_t queued; /* the process that is read next */
+    bool final;    /* harvest all connections, not only those that have ended */
 };
 
-static void judge_reach(const struct ns_proc *proc, struct ns_row_process *process)
+static void judge_reach(const struct ns_facts *facts, struct ns_row_process *process)
 {
-    static struct ns_elf elf;
-    if (!ns_elf_inspect_exe(proc->dir, &elf))
+    if (!facts->has_elf)
         return;
-    const char *reason = ns_reach_reason(ns_reach_judge_elf(proc->exe, &elf));
-    if (!reason && proc->secure)
+    const char *reason = ns_reach_reason(ns_reach_judge_elf(facts->proc.exe, &facts->elf));
+    if (!reason && facts->proc.secure)
         reason = ns_reach_reason(NS_REACH_SET_ID);
     if (!reason)
-        reason = ns_reach_running(proc);
+        reason = ns_reach_own_calls(facts->own_calls);
     process->is_reachable = !reason;
     process->unreachable = reason;
 }
 
-/* The control group names the unit or the container of a process. An instance of a template is in a
- * slice of the template: system.slice/system-app.slice/app@1.service. */
-static void take_group(const struct ns_proc *proc, struct ns_row_process *process)
-{
-    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "cgroup");
-    char line[1024];
-    while (stream && fgets(line, sizeof line, stream)) {
-        char *slice = strstr(line, "/system.slice/");
-        char *end = slice ? strstr(slice, ".service") : NULL;
-        process->in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
-                                 strstr(line, "/docker/") ||
-                                 (strstr(line, "/docker-") && strstr(line, ".scope"));
-        if (!end)
-            continue;
-        *end = '\0';
-        snprintf(process->unit, sizeof process->unit, "%s", ns_path_base(slice));
-    }
-    if (process->in_container)
-        process->unit[0] = '\0';
-}
-
-/* Has it several variables that this command lacks and that name directories of the executable? erl
- * sets such ones for beam.smp. */
-static bool has_variables(const struct ns_proc *proc)
-{
-    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "environ");
-    NS_AUTO_FREE char *entry = NULL;
-    char *value;
-    size_t room = 0, length;
-    unsigned found = 0;
-    while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
-        value = entry + strcspn(entry, "=");
-        length = *value ? strlen(value + 1) : 0;
-        *value = '\0';
-        found += length > 1 && strncmp(proc->exe, value + 1, length) == 0 &&
-                 proc->exe[length] == '/' && !getenv(entry);
-    }
-    return found > 1;
-}
-
-/* Fill in what /proc shows. Fields that cannot be read stay unchanged. */
+/* Fill in what the reader finds. Fields that cannot be read stay unchanged. */
 static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *process)
 {
-    struct ns_proc proc;
-    int error = ns_proc_open(process->pid, &proc);
+    static struct ns_facts facts;
+    int error = ns_facts_ask(process->pid, NS_FACTS_PROGRAM, &facts);
     process->is_stuck = error == -ETIMEDOUT;
     if (process->is_stuck)
-        NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, proc.name);
+        NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, facts.name);
+    if (facts.name[0])
+        snprintf(process->name, sizeof process->name, "%s", facts.name);
+    process->has_other_number |= facts.has_other_number;
     if (error)
         return;
-    process->has_other_number = ns_proc_has_other_number(&proc);
-    if (ns_proc_look(&proc) == 0) {
-        snprintf(process->exe, sizeof process->exe, "%s", proc.exe);
-        process->has_shim = ns_loaded_works(&proc);
-        process->words_size = ns_proc_words(&proc, process->words, sizeof process->words);
-        process->has_variables = has_variables(&proc);
-        take_group(&proc, process);
-        judge_reach(&proc, process);
-    }
-    ns_proc_name(&proc, process->name, sizeof process->name);
-    ns_proc_close(&proc);
+    snprintf(process->exe, sizeof process->exe, "%s", facts.proc.exe);
+    process->has_shim = ns_shim_works(facts.loaded.shim);
+    process->words_size = facts.words_size <= sizeof process->words ? facts.words_size : 0;
+    memcpy(process->words, facts.words, process->words_size);
+    process->has_variables = facts.has_variables;
+    process->in_container = facts.in_container;
+    snprintf(process->unit, sizeof process->unit, "%s", facts.unit);
+    judge_reach(&facts, process);
 }
 
 /* The process of a connection. It is examined at once, since it may end the next moment. */
@@ -164,23 +124,29 @@ static void harvest(void *context, struct ns_watched *watched)
     struct ns_row connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &connection.verdict);
     if (!watched->ended && !watched->traffic &&
-        (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * UINT64_C(1000000))) {
+        (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * MS)) {
         session->diagnosis->idle++;
         return;
     }
     ns_diagnosis_add(session->diagnosis, &connection);
 }
 
-static void take_queued(struct ns_diagnosis *diagnosis)
+/* Of one process after the other, until this time. Is there more? */
+static bool take_queued(struct session *session, uint64_t until)
 {
-    for (size_t i = 0; i < diagnosis->n_processes; i++) {
-        struct ns_row_process *process = diagnosis->processes[i];
+    const struct ns_diagnosis *diagnosis = session->diagnosis;
+    for (; session->queued < diagnosis->n_processes; session->queued++) {
+        struct ns_row_process *process = diagnosis->processes[session->queued];
+        if (ns_clock_now(CLOCK_MONOTONIC) >= until)
+            return true;
         uint64_t queued = ns_proc_queued(process->pid);
         if (process->queued_before == 0)
             process->queued_before = queued;
         if (queued > process->queued_before + process->queued_ns)
             process->queued_ns = queued - process->queued_before;
     }
+    session->queued = 0;
+    return false;
 }
 
 /* Examine new processes; take and forget connections that have ended. */
@@ -189,10 +155,11 @@ static void do_due(struct session *session, uint64_t now)
     struct ns_watch_tally tally;
     if (now < session->next_harvest)
         return;
-    session->next_harvest = now + HARVEST_MS * UINT64_C(1000000);
+    session->next_harvest = now + HARVEST_MS * MS;
     if (now >= session->next_queued) {
-        session->next_queued = now + QUEUED_MS * UINT64_C(1000000);
-        take_queued(session->diagnosis);
+        bool more = take_queued(session, now + MS);
+        uint64_t apart = (ns_clock_now(CLOCK_MONOTONIC) - now) * SHARE;
+        session->next_queued = now + (more || apart > QUEUED_MS * MS ? apart : QUEUED_MS * MS);
     }
     ns_watch_each(session->watch, harvest, session);
     ns_watch_tally(session->watch, &tally);
@@ -316,6 +283,8 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
         watch(&session);
     diagnosis->end = ns_clock_now(CLOCK_MONOTONIC);
     session.final = true;
+    session.queued = 0;
+    take_queued(&session, UINT64_MAX);
     ns_watch_each(session.watch, harvest, &session);
     take_tally(&session);
     note_left(&session);

@@ -8,7 +8,6 @@
 #include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
-#include "process/scope.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -33,41 +32,41 @@ static void print_process(const struct ns_proc *proc)
 
 static void print_library(const struct ns_examination *examination)
 {
-    const struct ns_loaded *loaded = &examination->loaded;
-    bool is_lost;
-    NS_AUTO_FREE char *list = ns_proc_preload(&examination->proc, &is_lost);
-    char entry[PATH_MAX];
+    const struct ns_facts *facts = &examination->facts;
+    const struct ns_loaded *loaded = &facts->loaded;
     ns_output_fact("library", "%s%s%s", loaded->path, loaded->library[0] ? ", version " : "",
                    loaded->library);
-    if (!list || !ns_preload_find(list, entry))
+    if (!facts->entry[0] || facts->is_of_file)
         ns_output_fact(
             "LD_PRELOAD", "%s",
-            is_lost ? "not known, as the process has overwritten its environment"
-                    : "did not name it when the process was started (/etc/ld.so.preload may)");
+            facts->has_lost_preload
+                ? "not known, as the process has overwritten its environment"
+                : "did not name it when the process was started (/etc/ld.so.preload may)");
 }
 
-static void print_rules(const struct ns_examination *examination)
+static void print_rules(const struct ns_facts *facts)
 {
-    struct ns_examined_rule rule;
-    for (unsigned i = 0; ns_examine_rule(examination, i, &rule); i++)
-        if (rule.applies)
-            ns_output_fact(ns_rule_title(&(struct ns_rule){.name = rule.name, .index = i}),
-                           "send %s, ack %s; used for %s", rule.send ? rule.send : "unknown",
-                           rule.ack ? rule.ack : "unknown", ns_count(rule.sockets, "socket"));
+    for (unsigned i = 0; i < facts->n_rules; i++) {
+        const struct ns_examined_rule *rule = &facts->rules[i];
+        const char *send = ns_send_name((enum ns_send)rule->send);
+        const char *ack = ns_ack_name((enum ns_ack)rule->ack);
+        ns_output_fact(
+            ns_rule_title(&(struct ns_rule){.name = (char *)rule->name, .index = rule->index}),
+            "send %s, ack %s; used for %s", send ? send : "unknown", ack ? ack : "unknown",
+            ns_count(rule->sockets, "socket"));
+    }
 }
 
-static void add_rules(const struct ns_examination *examination, cJSON *rules)
+static void add_rules(const struct ns_facts *facts, cJSON *rules)
 {
-    struct ns_examined_rule rule;
-    for (unsigned i = 0; ns_examine_rule(examination, i, &rule); i++) {
-        if (!rule.applies)
-            continue;
+    for (unsigned i = 0; i < facts->n_rules; i++) {
+        const struct ns_examined_rule *rule = &facts->rules[i];
         cJSON *entry = ns_output_item(rules);
-        cJSON_AddNumberToObject(entry, "number", i + 1);
-        ns_output_text(entry, "name", *rule.name ? rule.name : NULL);
-        ns_output_text(entry, "send", rule.send);
-        ns_output_text(entry, "ack", rule.ack);
-        cJSON_AddNumberToObject(entry, "sockets", rule.sockets);
+        cJSON_AddNumberToObject(entry, "number", rule->index + 1);
+        ns_output_text(entry, "name", *rule->name ? rule->name : NULL);
+        ns_output_text(entry, "send", ns_send_name((enum ns_send)rule->send));
+        ns_output_text(entry, "ack", ns_ack_name((enum ns_ack)rule->ack));
+        cJSON_AddNumberToObject(entry, "sockets", rule->sockets);
     }
 }
 
@@ -94,18 +93,19 @@ static void add_counters(cJSON *object, const struct ns_loaded *loaded)
 /* The library is there, and its status was read. */
 static void print_status(const struct ns_examination *examination)
 {
-    const struct ns_status *status = &examination->loaded.status;
-    if (examination->policy[0])
-        ns_output_fact("policy", "%s, %s", examination->policy, ns_count(status->n_rules, "rule"));
-    else if (examination->has_policy)
+    const struct ns_status *status = &examination->facts.loaded.status;
+    if (examination->facts.policy[0])
+        ns_output_fact("policy", "%s, %s", examination->facts.policy,
+                       ns_count(status->n_rules, "rule"));
+    else if (examination->facts.has_policy)
         ns_output_fact("policy", "built in");
     if (status->state != NS_STATUS_ACTIVE)
         return;
-    print_rules(examination);
-    if (examination->loaded.has_stats)
-        print_counters(&examination->loaded.stats);
-    add_counters(ns_output_object(), &examination->loaded);
-    ns_output_fact("TCP sockets", "%u", examination->sockets);
+    print_rules(&examination->facts);
+    if (examination->facts.loaded.has_stats)
+        print_counters(&examination->facts.loaded.stats);
+    add_counters(ns_output_object(), &examination->facts.loaded);
+    ns_output_fact("TCP sockets", "%u", examination->facts.sockets);
 }
 
 static void print_group(pid_t pid)
@@ -120,21 +120,22 @@ static void print_group(pid_t pid)
 
 static int print(const struct ns_examination *examination)
 {
-    const struct ns_loaded *loaded = &examination->loaded;
+    const struct ns_loaded *loaded = &examination->facts.loaded;
     const char *works = ns_findings_works(&examination->findings);
-    print_process(&examination->proc);
+    print_process(&examination->facts.proc);
     if (loaded->path[0] == '\0')
-        ns_findings_print_loader(examination->elf.interpreter);
+        ns_findings_print_loader(examination->facts.elf.interpreter);
     else
         print_library(examination);
     if (loaded->has_status)
         print_status(examination);
-    print_group(examination->proc.process);
+    print_group(examination->facts.proc.process);
     ns_findings_print(&examination->findings);
     const char *verdict = *works == 'y'   ? "the library works in process"
                           : *works == 'n' ? "the library does not work in process"
                                           : "it is unknown whether the library works in process";
-    int status = ns_findings_conclude(works, ns_words("%s %d", verdict, examination->proc.process));
+    int status =
+        ns_findings_conclude(works, ns_words("%s %d", verdict, examination->facts.proc.process));
     bool is_denied = status == NS_EXIT_ERROR && ns_proc_is_denied(loaded->error);
     return is_denied ? NS_EXIT_DENIED : status;
 }
@@ -156,7 +157,6 @@ static int show_process(pid_t pid)
     } else {
         ns_say("cannot read process %d: %s", pid, strerror(-error));
     }
-    ns_proc_close(&examination.proc);
     return status;
 }
 
@@ -189,13 +189,13 @@ static void print_row(const struct ns_examination *examination, const char *name
 {
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->proc.process, name, examination->sockets,
-             column(examination->loaded.shim, verdict));
+    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->facts.proc.process, name,
+             examination->facts.sockets, column(examination->facts.loaded.shim, verdict));
     if (!verdict)
         ns_print(stdout, "policy %s",
-                 examination->policy[0]    ? examination->policy
-                 : examination->has_policy ? "built in"
-                                           : "unknown");
+                 examination->facts.policy[0]    ? examination->facts.policy
+                 : examination->facts.has_policy ? "built in"
+                                                 : "unknown");
     for (unsigned i = 0; i < findings->n; i++)
         ns_print(stdout, "%s%s", i == 0 && verdict ? "" : "; ", findings->list[i].text);
     ns_print(stdout, "\n");
@@ -204,22 +204,23 @@ static void print_row(const struct ns_examination *examination, const char *name
 /* The process in the list "processes". */
 static void add_entry(const struct ns_examination *examination, const char *name)
 {
-    const struct ns_proc *proc = &examination->proc;
-    const struct ns_loaded *loaded = &examination->loaded;
+    const struct ns_proc *proc = &examination->facts.proc;
+    const struct ns_loaded *loaded = &examination->facts.loaded;
     const struct ns_findings *findings = &examination->findings;
     cJSON *entry = ns_output_entry("processes");
     cJSON_AddNumberToObject(entry, "pid", proc->process);
     ns_output_text(entry, "name", name);
     ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
     cJSON_AddNumberToObject(entry, "user", proc->user);
-    cJSON_AddBoolToObject(entry, "elsewhere", ns_proc_lives_elsewhere(proc));
-    cJSON_AddNumberToObject(entry, "sockets", examination->sockets);
+    cJSON_AddBoolToObject(entry, "elsewhere", examination->facts.lives_elsewhere);
+    cJSON_AddNumberToObject(entry, "sockets", examination->facts.sockets);
     ns_output_text(entry, "works", ns_findings_works(findings));
     ns_output_text(entry, "library", loaded->path[0] ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
-    ns_output_text(entry, "policy", examination->policy[0] ? examination->policy : NULL);
+    ns_output_text(entry, "policy",
+                   examination->facts.policy[0] ? examination->facts.policy : NULL);
     add_counters(entry, loaded);
-    add_rules(examination, cJSON_AddArrayToObject(entry, "rules"));
+    add_rules(&examination->facts, cJSON_AddArrayToObject(entry, "rules"));
     cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
     cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
     for (unsigned i = 0; i < findings->n; i++) {
@@ -233,14 +234,13 @@ static void add_entry(const struct ns_examination *examination, const char *name
 static void list(unsigned census[KINDS], struct ns_examination *examination)
 {
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
-    char name[64];
+    const char *name = examination->facts.name;
     if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
         ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
-    census[!verdict                                       ? WORKS
-           : examination->loaded.shim == NS_SHIM_STARTING ? STARTING
-           : verdict->kind == NS_FINDING_REASON           ? LACKS
-                                                          : UNKNOWN]++;
-    ns_proc_name(&examination->proc, name, sizeof name);
+    census[!verdict                                             ? WORKS
+           : examination->facts.loaded.shim == NS_SHIM_STARTING ? STARTING
+           : verdict->kind == NS_FINDING_REASON                 ? LACKS
+                                                                : UNKNOWN]++;
     if (ns_output_object())
         add_entry(examination, name);
     else
@@ -255,17 +255,17 @@ static void visit(void *context, pid_t pid)
         return;
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
-        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.proc.name);
+        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid,
+                       examination.facts.proc.name);
     census[STUCK] += error == -ETIMEDOUT;
     if (error && error != -ESRCH && error != -ETIMEDOUT)
         census[DENIED]++;
-    else if (error || examination.proc.state.is_kernel_thread)
+    else if (error || examination.facts.proc.state.is_kernel_thread)
         ;
-    else if (examination.sockets > 0 || examination.loaded.path[0])
+    else if (examination.facts.sockets > 0 || examination.facts.loaded.path[0])
         list(census, &examination);
     else
         census[OTHERS]++;
-    ns_proc_close(&examination.proc);
     ns_words_forget();
 }
 

@@ -3,11 +3,8 @@
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
-#include "process/elf.h"
-#include "process/loaded.h"
-#include "process/proc.h"
+#include "process/facts.h"
 
-#include <limits.h>
 #include <stdbool.h>
 
 enum { NS_FINDINGS_MOST = 16 };
@@ -53,35 +50,15 @@ void ns_findings_print_loader(const char *loader);
 
 /* --- examine.c: a running process ------------------------------------------------------------- */
 
-/* A running process: all that was found, as data. */
+/* A running process, and what it means. */
 struct ns_examination {
-    struct ns_proc proc;
-    struct ns_loaded loaded;
-    bool has_elf; /* the program's file could be read */
-    struct ns_elf elf;
+    struct ns_facts facts;
     struct ns_findings findings;
-    unsigned sockets; /* descriptors of TCP sockets */
-    /* if the library is loaded and its status could be read */
-    bool has_policy;
-    char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */
-};
-
-struct ns_examined_rule {
-    bool applies; /* to the process */
-    char name[128];
-    const char *send, *ack; /* NULL: unknown */
-    unsigned sockets;       /* that have got it */
 };
 
 /* Examine a process, by its number or that of one of its threads. Prints nothing. With wait, a
- * process that lacks the library is examined again when it is a second old; without, this does not
- * block. 0 or -errno; -ESRCH: there is no such process, or it has ended. Call ns_proc_close
- * for its proc in any case. */
+ * process that lacks the library is examined again when it is a second old. 0 or the error of
+ * ns_facts_ask. */
 int ns_examine(struct ns_examination *examination, pid_t pid, bool wait);
-
-/* Reads rule number i of the policy that the library has there, if it is enabled. False: there is
- * no such rule, or it cannot be read. */
-bool ns_examine_rule(const struct ns_examination *examination, unsigned i,
-                     struct ns_examined_rule *rule);
 
 #endif

@@ -17,8 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIZE_MOST = 256 * 1024 }; /* of a text */
-
 static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
 {
     char candidate[PATH_MAX];
@@ -110,19 +108,6 @@ const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_
                  : NULL;
 }
 
-static bool has_base_name(const char *entry, size_t length, const char *name)
-{
-    size_t own = strlen(name);
-    return length >= own && memcmp(entry + length - own, name, own) == 0 &&
-           (length == own || entry[length - own - 1] == '/');
-}
-
-bool ns_preload_is_the_library(const char *entry, size_t length)
-{
-    return has_base_name(entry, length, NS_LIBRARY_NAME) ||
-           has_base_name(entry, length, NS_OBSERVER_NAME);
-}
-
 /* Is this the run-time library of a sanitizer of gcc or clang (asan, ubsan, hwasan ...)? It refuses
  * to run if it is not the first library. */
 static bool is_sanitizer(const char *entry, size_t length)
@@ -155,35 +140,6 @@ const char *ns_preload_join(const char *old, const char *library)
     /* A library before this one could hide calls from it. */
     list = ns_words("%s%s%s", list, *list ? ":" : "", library);
     return add_entries(list, old, false);
-}
-
-bool ns_preload_find(const char *list, char entry[PATH_MAX])
-{
-    while (*list != '\0') {
-        size_t length = strcspn(list, NS_PRELOAD_SEPARATORS "#");
-        if (ns_preload_is_the_library(list, length) && length < PATH_MAX) {
-            snprintf(entry, PATH_MAX, "%.*s", (int)length, list);
-            return true;
-        }
-        list += length;
-        list += *list == '#' ? strcspn(list, "\n") : strspn(list, NS_PRELOAD_SEPARATORS);
-    }
-    return false;
-}
-
-char *ns_file_read(const char *path)
-{
-    NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, path);
-    struct stat st;
-    errno = fd < 0 ? -fd : EINVAL;
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > SIZE_MOST)
-        return NULL;
-    char *text = calloc(1, (size_t)st.st_size + 1);
-    if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size)
-        return text;
-    free(text);
-    errno = EINVAL;
-    return NULL;
 }
 
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX])

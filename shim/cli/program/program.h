@@ -7,14 +7,13 @@
 
 #include "policy/find.h"
 #include "policy/match.h"
-#include "process/elf.h"
-#include "process/loaded.h"
-#include "process/proc.h"
+#include "process/facts.h"
+#include "process/open.h"
+#include "process/preload.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 /* --- environment.c: the variables that the library reads -------------------------------------- */
 
@@ -31,25 +30,8 @@ bool ns_environment_policy_file(const char *file, char path[PATH_MAX]);
 
 /* --- preload.c: the library, and its place in LD_PRELOAD -------------------------------------- */
 
-/* The file of names that glibc's loader preloads into every program. */
-#define NS_PRELOAD_FILE "/etc/ld.so.preload"
-
-/* The separators of LD_PRELOAD: space and colon for glibc, every white space for musl. */
-#define NS_PRELOAD_SEPARATORS " :\t\n\v\f\r"
-
-/* Is this entry of LD_PRELOAD the library or the one that observes, in any directory? */
-bool ns_preload_is_the_library(const char *entry, size_t length);
-
-/* Copies the library's entry of a list like LD_PRELOAD, or of the text of /etc/ld.so.preload, in
- * which # starts a comment; false if there is none. */
-bool ns_preload_find(const char *list, char entry[PATH_MAX]);
-
-/* The same for a file. False if it cannot be read, or is not a regular file. */
+/* ns_preload_find in a file. False if it cannot be read, or is not a regular file. */
 bool ns_preload_find_in_file(const char *path, char entry[PATH_MAX]);
-
-/* The text of a regular file, to be freed. NULL, and errno, if it cannot be read: ENOENT if there
- * is none, EINVAL if it is no regular file or larger than 256 KiB. */
-char *ns_file_read(const char *path);
 
 /* The value of LD_PRELOAD with library added to old, in front of every entry but the sanitizers'
  * libraries. Any other of our libraries in old is dropped: two of them in a process would undo each
@@ -61,12 +43,6 @@ const char *ns_preload_join(const char *old, const char *library);
  * neighbours of these directories, and in those of the system. Returns NULL, or, if none is found
  * or one that does not load, a sentence that says so, without its full stop. */
 const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX]);
-
-/* Is it a name without a slash, or has it a token like $LIB? */
-static inline bool ns_preload_is_searched(const char *entry)
-{
-    return !strchr(entry, '/') || strchr(entry, '$');
-}
 
 /* How many files there are that a loader of the system may take for an entry of LD_PRELOAD that it
  * searches for: a name without a slash, or a path with $LIB. narrow: ns_elf.narrow of its programs.
@@ -110,9 +86,9 @@ void ns_reach_inspect(const char *word, struct ns_reach *reach);
 /* The verdict from the kind of file alone, without its rights; path is its name. */
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf);
 
-/* Why the library would not see what a running process does with its sockets, as the end of a
- * sentence that begins with the process; NULL: it would, as far as can be seen. */
-const char *ns_reach_running(const struct ns_proc *proc);
+/* Why the library would not see what a process does with its sockets, as the end of a sentence that
+ * begins with the process; NULL: it would, as far as can be seen. */
+const char *ns_reach_own_calls(enum ns_own_calls own_calls);
 
 /* The libc of a loader, by its name: "glibc", "musl", or NULL for any other. */
 const char *ns_reach_libc(const char *loader);

@@ -96,27 +96,11 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     return NS_REACH_YES;
 }
 
-/* Stops at a file that calls libc for sockets. */
-static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
+const char *ns_reach_own_calls(enum ns_own_calls own_calls)
 {
-    const char *name = ns_path_base(mapping->path);
-    char link[32];
-    /* What every process may load. */
-    if (!mapping->has_file || mapping->offset != 0 || strncmp(name, "libresolv", 9) == 0 ||
-        strncmp(name, "libnagleshim", 12) == 0)
-        return true;
-    NS_AUTO_CLOSE int fd = ns_proc_find_file(context, mapping->path);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    return fd >= 0 && !ns_elf_path_makes_sockets(link);
-}
-
-const char *ns_reach_running(const struct ns_proc *proc)
-{
-    bool has_ring;
-    ns_proc_sockets(proc, &has_ring);
-    if (has_ring)
-        return "uses an io_uring, whose writes and reads the library does not see";
-    return ns_proc_each_mapping(proc, makes_no_sockets, (void *)proc) == 0
+    return own_calls == NS_OWN_CALLS_RING
+               ? "uses an io_uring, whose writes and reads the library does not see"
+           : own_calls == NS_OWN_CALLS_RAW
                ? "makes system calls without libc, which the library does not see"
                : NULL;
 }

@@ -3,8 +3,8 @@
  * its process. */
 #include "cli/top/top.h"
 
+#include "process/facts.h"
 #include "process/scope.h"
-#include "process/proc.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,26 +22,19 @@ enum {
 /* What was known of a process that has ended stays, and its pid may be another process's. */
 static void look_at(struct ns_top_process *process, uint64_t now)
 {
-    static struct ns_loaded loaded;
-    struct ns_proc proc;
-    int error = ns_proc_open(process->pid, &proc);
-    process->looked = now;
-    if (error == -ETIMEDOUT) {
-        process->looked += (uint64_t)LOOK_AT_STUCK_S * SECOND;
-        process->shim = NS_SHIM_STUCK;
-        snprintf(process->name, sizeof process->name, "%s", proc.name);
-    }
-    if (!error && (process->started == 0 || proc.state.start == process->started)) {
-        process->shim = NS_SHIM_DENIED;
-        if (ns_proc_look(&proc) == 0) {
-            ns_loaded_find(&proc, &loaded);
-            process->shim = loaded.shim == NS_SHIM_READY ? NS_SHIM_WORKS : loaded.shim;
-        }
-        ns_proc_name(&proc, process->name, sizeof process->name);
+    static struct ns_facts facts;
+    int error = ns_facts_ask(process->pid, NS_FACTS_LIBRARY, &facts);
+    bool is_stuck = error == -ETIMEDOUT;
+    process->looked = now + (is_stuck ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
+    if (error != -ESRCH && (process->started == 0 || facts.proc.state.start == process->started)) {
+        process->shim = is_stuck                             ? NS_SHIM_STUCK
+                        : ns_proc_is_denied(error)           ? NS_SHIM_DENIED
+                        : facts.loaded.shim == NS_SHIM_READY ? NS_SHIM_WORKS
+                                                             : facts.loaded.shim;
+        snprintf(process->name, sizeof process->name, "%s", facts.name);
         if (process->shim == NS_SHIM_WORKS)
-            ns_metrics_take_library(process, &loaded.stats);
+            ns_metrics_take_library(process, &facts.loaded.stats);
     }
-    ns_proc_close(&proc);
     if (process->name[0] == '\0')
         snprintf(process->name, sizeof process->name, "?");
 }

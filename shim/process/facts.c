@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns what the reader reads of a process: the parts, and their order. It judges nothing, and
+ * trusts nothing that it reads: the process may belong to any user. */
+#include "process/facts.h"
+
+#include "base/path.h"
+#include "policy/find.h"
+#include "process/open.h"
+#include "process/scope.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { RULES_MOST = 1000 }; /* further ones are not read */
+
+/* The control group names the unit or the container of a process. An instance of a template is in a
+ * slice of the template: system.slice/system-app.slice/app@1.service. */
+static void read_group(struct ns_facts *facts)
+{
+    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(facts->proc.dir, "cgroup");
+    char line[1024];
+    while (stream && fgets(line, sizeof line, stream)) {
+        char *slice = strstr(line, "/system.slice/");
+        char *end = slice ? strstr(slice, ".service") : NULL;
+        facts->in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
+                               strstr(line, "/docker/") ||
+                               (strstr(line, "/docker-") && strstr(line, ".scope"));
+        if (!end)
+            continue;
+        *end = '\0';
+        snprintf(facts->unit, sizeof facts->unit, "%s", ns_path_base(slice));
+    }
+    if (facts->in_container)
+        facts->unit[0] = '\0';
+}
+
+/* Has it several variables that this command lacks and that name directories of the executable? erl
+ * sets such ones for beam.smp. */
+static bool has_variables(const struct ns_proc *proc)
+{
+    NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "environ");
+    NS_AUTO_FREE char *entry = NULL;
+    char *value;
+    size_t room = 0, length;
+    unsigned found = 0;
+    while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
+        value = entry + strcspn(entry, "=");
+        length = *value ? strlen(value + 1) : 0;
+        *value = '\0';
+        found += length > 1 && strncmp(proc->exe, value + 1, length) == 0 &&
+                 proc->exe[length] == '/' && !getenv(entry);
+    }
+    return found > 1;
+}
+
+/* Stops at a file that calls libc for sockets. */
+static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
+{
+    const char *name = ns_path_base(mapping->path);
+    char link[32];
+    /* What every process may load. */
+    if (!mapping->has_file || mapping->offset != 0 || strncmp(name, "libresolv", 9) == 0 ||
+        strncmp(name, "libnagleshim", 12) == 0)
+        return true;
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(context, mapping->path);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return fd >= 0 && !ns_elf_path_makes_sockets(link);
+}
+
+static void read_program(struct ns_facts *facts)
+{
+    struct ns_proc *proc = &facts->proc;
+    bool has_ring;
+    facts->has_elf = ns_elf_inspect_exe(proc->dir, &facts->elf);
+    facts->sockets = ns_proc_sockets(proc, &has_ring);
+    if (has_ring)
+        facts->own_calls = NS_OWN_CALLS_RING;
+    else if (facts->loaded.path[0] == '\0' && facts->sockets > 0 &&
+             ns_proc_each_mapping(proc, makes_no_sockets, proc) == 0)
+        facts->own_calls = NS_OWN_CALLS_RAW;
+    facts->has_variables = has_variables(proc);
+    read_group(facts);
+}
+
+static void find_file(const struct ns_facts *facts, const char *path, struct ns_found *found)
+{
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(&facts->proc, path);
+    const char *unfit;
+    char link[32];
+    struct stat st;
+    found->error = fd < 0 ? fd : fstat(fd, &st) != 0 ? -errno : 0;
+    if (found->error)
+        return;
+    found->changed = (double)st.st_ctim.tv_sec + (double)st.st_ctim.tv_nsec / 1e9;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    unfit = ns_elf_path_unfit(link, facts->elf.narrow);
+    snprintf(found->unfit, sizeof found->unfit, "%s", unfit ? unfit : "");
+}
+
+static void read_rules(struct ns_facts *facts)
+{
+    const struct ns_status *status = &facts->loaded.status;
+    struct ns_status_rule there;
+    for (unsigned i = 0; i < status->n_rules && i < RULES_MOST; i++) {
+        struct ns_examined_rule *rule = &facts->rules[facts->n_rules];
+        if (facts->n_rules == NS_FACTS_RULES_MOST ||
+            ns_proc_memory(&facts->proc, status->rules + i * sizeof there, &there, sizeof there))
+            return;
+        facts->has_rules = true;
+        if (!there.applies)
+            continue;
+        *rule = (struct ns_examined_rule){
+            .index = i, .send = there.send, .ack = there.ack, .sockets = there.sockets};
+        if (there.name)
+            ns_proc_text(&facts->proc, there.name, rule->name, sizeof rule->name);
+        facts->n_rules++;
+    }
+}
+
+static void read_status(struct ns_facts *facts)
+{
+    const struct ns_status *status = &facts->loaded.status;
+    facts->has_policy = status->policy && ns_proc_text(&facts->proc, status->policy, facts->policy,
+                                                       sizeof facts->policy) == 0;
+    if (status->origin == NS_POLICY_NAMED || status->origin == NS_POLICY_IN_DIRECTORY)
+        find_file(facts, facts->policy, &facts->policy_file);
+    if (status->reason)
+        ns_proc_text(&facts->proc, status->reason, facts->reason, sizeof facts->reason);
+    if (status->state == NS_STATUS_ACTIVE)
+        read_rules(facts);
+}
+
+/* Where LD_PRELOAD, or the ld.so.preload of its root, names the library. */
+static void read_preload(struct ns_facts *facts)
+{
+    NS_AUTO_FREE char *list = ns_proc_preload(&facts->proc, &facts->has_lost_preload);
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(&facts->proc, NS_PRELOAD_FILE);
+    char link[32];
+    snprintf(facts->preload, sizeof facts->preload, "%s", list ? list : "");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (!list || !ns_preload_find(list, facts->entry)) {
+        NS_AUTO_FREE char *text = fd < 0 ? NULL : ns_file_read(link);
+        facts->is_of_file = text && ns_preload_find(text, facts->entry);
+        find_file(facts, NS_PRELOAD_FILE, &facts->preload_file);
+    }
+    if (facts->entry[0])
+        find_file(facts, facts->entry, &facts->entry_file);
+}
+
+int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts)
+{
+    struct ns_proc *proc = &facts->proc;
+    int error = ns_proc_open(pid, memory, proc);
+    if (error || proc->state.is_kernel_thread)
+        goto end;
+    facts->lives_elsewhere = ns_proc_lives_elsewhere(proc);
+    facts->has_other_number = ns_proc_has_other_number(proc);
+    error = ns_proc_look(proc);
+    ns_proc_name(proc, facts->name, sizeof facts->name);
+    if (error)
+        goto end;
+    error = ns_loaded_find(proc, &facts->loaded);
+    if (depth >= NS_FACTS_WORDS)
+        facts->words_size = ns_proc_words(proc, facts->words, sizeof facts->words);
+    if (depth >= NS_FACTS_PROGRAM)
+        read_program(facts);
+    if (depth >= NS_FACTS_ALL && facts->loaded.has_status)
+        read_status(facts);
+    if (depth >= NS_FACTS_ALL)
+        read_preload(facts);
+end:
+    /* If it is ending, a part of what was read may be missing. */
+    if (error == -ENOENT || (proc->dir >= 0 && ns_state_is_gone(proc->dir, "stat")))
+        error = -ESRCH;
+    ns_proc_close(proc);
+    return error;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* What the command knows of a running process. A child of the command, the reader, opens and reads
+ * what belongs to the process: it may be another user's, and what it shows may be hostile, or not
+ * answer. */
+#ifndef NS_FACTS_H
+#define NS_FACTS_H
+
+#include "process/elf.h"
+#include "process/loaded.h"
+#include "process/proc.h"
+
+/* How much is read. Each depth includes those before it. */
+enum ns_facts_depth {
+    NS_FACTS_LIBRARY,
+    NS_FACTS_WORDS,
+    NS_FACTS_PROGRAM,
+    NS_FACTS_ALL,
+};
+
+/* A file, found as the process would find it. */
+struct ns_found {
+    int error;      /* -errno; 0: it is there */
+    double changed; /* in seconds of the clock that file times have */
+    char unfit[80]; /* see ns_elf_path_unfit; "": a library that fits the program */
+};
+
+struct ns_examined_rule {
+    unsigned index;
+    char name[128];
+    unsigned send, ack; /* enum ns_send, enum ns_ack, or any number */
+    unsigned sockets;   /* that have got it */
+};
+
+enum ns_own_calls { NS_OWN_CALLS_NONE, NS_OWN_CALLS_RING, NS_OWN_CALLS_RAW };
+
+enum { NS_FACTS_RULES_MOST = 128 };
+
+struct ns_facts {
+    /* NS_FACTS_LIBRARY */
+    struct ns_proc proc;
+    char name[64]; /* see ns_proc_name */
+    bool lives_elsewhere, has_other_number;
+    int error; /* the first one */
+    struct ns_loaded loaded;
+    /* NS_FACTS_WORDS: see ns_proc_words */
+    size_t words_size;
+    char words[64 << 10];
+    /* NS_FACTS_PROGRAM */
+    bool has_elf; /* the program's file could be read */
+    struct ns_elf elf;
+    unsigned sockets; /* descriptors of TCP sockets */
+    enum ns_own_calls own_calls;
+    char unit[128]; /* the systemd service that it belongs to; "": none */
+    bool in_container;
+    bool has_variables; /* of what started it, without which it may not run */
+    /* NS_FACTS_ALL */
+    bool has_policy;
+    char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */
+    struct ns_found policy_file;
+    char reason[1024]; /* why the library is disabled; "": unknown */
+    struct ns_examined_rule rules[NS_FACTS_RULES_MOST]; /* those that apply to the process */
+    unsigned n_rules;
+    bool has_rules;         /* they could be read */
+    bool has_lost_preload;  /* see ns_proc_preload */
+    char preload[PATH_MAX]; /* LD_PRELOAD, cut; "": unset or unknown */
+    char entry[PATH_MAX];   /* the library's in LD_PRELOAD, or else in ld.so.preload; "": none */
+    bool is_of_file;        /* it is in ld.so.preload */
+    struct ns_found entry_file, preload_file;
+    char end; /* 0 */
+};
+
+/* Asks the reader about a process, by its number or that of one of its threads. Fills the members
+ * of depth; what could not be read is zero or empty. 0, or -errno of the first part that could not
+ * be read: -ESRCH: there is no such process, or it has ended; -EACCES or -EPERM: this user may not
+ * read it. -ETIMEDOUT: the reader got no answer from the kernel within a second, or too many
+ * earlier readers wait for one: only what any user may read is filled in. Takes a second at most,
+ * also if signals arrive. */
+int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts);
+
+/* In the reader: reads the facts, which are zero before. memory: /proc/PID/mem, opened by the
+ * command, to be closed; or -1. May wait for ever. */
+int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts);
+
+/* Was the file changed after this time? Not if the time is 0, for unknown. */
+static inline bool ns_found_is_newer(const struct ns_found *found, double seconds)
+{
+    return seconds > 0 && found->error == 0 && found->changed > seconds;
+}
+
+#endif

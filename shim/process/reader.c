@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the reader, a child of this command that is started at the first question and answers all of
+ * them. It has only the rights that reading needs. If something keeps it waiting for more than a
+ * second, it is killed, and the next question starts another one. One that even SIGKILL does not
+ * end is not waited for. */
+#include "process/facts.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 1000, END_MS = 20, STUCK_MOST = 8 };
+
+/* A question, and the answer. */
+struct shared {
+    pid_t pid;
+    enum ns_facts_depth depth;
+    struct ns_facts facts;
+};
+
+static struct reader {
+    pid_t pid; /* 0: none */
+    int socket;
+    struct shared *shared; /* with this reader only: an earlier one may still write to its own */
+} reader = {.socket = -1};
+static pid_t stuck[STUCK_MOST]; /* earlier ones that have not ended yet; 0: none */
+
+static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+/* May this process read those of other users? */
+static bool may_read_all(void)
+{
+    struct __user_cap_data_struct sets[2] = {0};
+    return syscall(SYS_capget, &version, sets) == 0 && sets[0].effective & 1U << CAP_SYS_PTRACE;
+}
+
+static void give_up_rights(void)
+{
+    struct __user_cap_data_struct sets[2] = {0}; /* the capabilities kept are in the first one */
+    syscall(SYS_capget, &version, sets);
+    /* Many containers have only the latter of the two that let it read any file. */
+    uint32_t reads = 1U << CAP_DAC_READ_SEARCH, overrides = 1U << CAP_DAC_OVERRIDE;
+    uint32_t kept = 1U << CAP_SYS_PTRACE | (sets[0].effective & reads ? reads : overrides);
+    sets[0].permitted = sets[0].effective = sets[0].effective & kept;
+    sets[0].inheritable = 0;
+    sets[1] = (struct __user_cap_data_struct){0};
+    syscall(SYS_capset, &version, sets);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* The reader. */
+static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t parent)
+{
+    sigset_t all;
+    char byte;
+    /* The terminal's ^C is for the command, which may still ask. */
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (memory >= 0)
+        memory = dup2(memory, STDERR_FILENO);
+    dup2(socket, STDIN_FILENO);
+    /* If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
+    close(STDOUT_FILENO);
+    syscall(SYS_close_range, STDERR_FILENO + (memory >= 0), ~0U, 0); /* Linux 5.9 */
+    give_up_rights();
+    while (getppid() == parent && read(STDIN_FILENO, &byte, 1) == 1) {
+        memset(&shared->facts, 0, sizeof shared->facts);
+        shared->facts.error = ns_facts_read(shared->pid, memory, shared->depth, &shared->facts);
+        if (send(STDIN_FILENO, &byte, 1, MSG_NOSIGNAL) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+static void forget(void)
+{
+    close(reader.socket);
+    munmap(reader.shared, sizeof *reader.shared);
+    reader = (struct reader){.socket = -1};
+}
+
+static int start(int memory)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return -errno;
+    reader.socket = ends[0];
+    reader.shared = mmap(NULL, sizeof *reader.shared, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const pid_t parent = getpid();
+    reader.pid = reader.shared == MAP_FAILED ? -1 : fork();
+    if (reader.pid == 0)
+        serve(ends[1], memory, reader.shared, parent);
+    int error = reader.pid < 0 ? -errno : 0;
+    close(ends[1]);
+    if (error)
+        forget();
+    return error;
+}
+
+/* Collects readers that have ended. How many have not? */
+static unsigned collect_stuck(void)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < STUCK_MOST; i++) {
+        if (stuck[i] && waitpid(stuck[i], NULL, WNOHANG) != 0)
+            stuck[i] = 0;
+        n += stuck[i] != 0;
+    }
+    return n;
+}
+
+/* Ends the reader. If it is stuck, it gets a moment. */
+static void end(void)
+{
+    size_t i = 0;
+    kill(reader.pid, SIGKILL);
+    for (int ms = 0; waitpid(reader.pid, NULL, WNOHANG) == 0; ms++) {
+        if (ms == END_MS) {
+            while (stuck[i])
+                i++;
+            stuck[i] = reader.pid;
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    forget();
+}
+
+/* 0, -ETIMEDOUT, or another error: the reader has ended. */
+static int await_answer(void)
+{
+    const uint64_t ms = 1000000, last = ns_clock_now(CLOCK_MONOTONIC) + ANSWER_MS * ms;
+    struct pollfd answer = {.fd = reader.socket, .events = POLLIN};
+    char byte;
+    for (uint64_t now; (now = ns_clock_now(CLOCK_MONOTONIC)) < last;)
+        if (poll(&answer, 1, (int)((last - now) / ms) + 1) > 0) /* not after a signal */
+            return recv(reader.socket, &byte, 1, 0) == 1 ? 0 : -EIO;
+    return -ETIMEDOUT;
+}
+
+/* Asks, and copies the answer. memory: see ns_facts_read. */
+static int ask(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts)
+{
+    int error = reader.pid ? 0 : start(memory);
+    if (error)
+        return error;
+    reader.shared->pid = pid;
+    reader.shared->depth = depth;
+    error = send(reader.socket, "", 1, MSG_NOSIGNAL) == 1 ? await_answer() : -EIO;
+    if (!error)
+        *facts = reader.shared->facts;
+    /* The next one may need other memory. */
+    if (error || memory >= 0)
+        end();
+    return error;
+}
+
+/* What the kernel says without waiting for the process. */
+static void read_state(struct ns_facts *facts)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", facts->proc.pid);
+    ns_state_read(AT_FDCWD, path, &facts->proc.state);
+    snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
+    memcpy(facts->proc.name, facts->name, sizeof facts->proc.name);
+}
+
+int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
+{
+    char path[32];
+    int error = collect_stuck() == STUCK_MOST ? -ETIMEDOUT : 0;
+    bool is_own = pid == reader.pid; /* it is not there for the user */
+    for (size_t i = 0; i < STUCK_MOST; i++)
+        is_own |= pid == stuck[i];
+    snprintf(path, sizeof path, "/proc/%d/mem", pid);
+    memset(facts, 0, sizeof *facts);
+    facts->proc = (struct ns_proc){.pid = pid, .process = pid};
+    if (is_own)
+        return facts->error = -ESRCH;
+    /* A security module may let only ancestors read a process's memory, and the reader is none. */
+    int memory = may_read_all() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (!error)
+        error = ask(pid, memory, depth, facts);
+    if (memory >= 0)
+        close(memory);
+    if (error)
+        read_state(facts);
+    else
+        error = facts->error;
+    /* Whatever the reader was made to write, texts end in the facts, and numbers have their range.
+     */
+    facts->end = '\0';
+    if (facts->words_size > sizeof facts->words || facts->n_rules > NS_FACTS_RULES_MOST ||
+        facts->loaded.shim > NS_SHIM_WORKS || error > 0)
+        error = -EIO;
+    return facts->error = error;
+}
