@@ -119,30 +119,45 @@ static void match_list(struct ns_code *code, const struct ns_endpoint *list, siz
     land(code, &found);
 }
 
-/* Writes one end of the connection to the stack. v4 and v6 are offsets in the context. */
-static void read_address(struct ns_code *code, int v4, int v6, int port, int place)
+/* Where a structure of the kernel has one end of a connection. */
+struct end {
+    int family, v4, v6, port;
+    int swaps; /* the bits of its port, if that is in network order */
+};
+#define END(type, local, port_of, swaps)                                                           \
+    {                                                                                              \
+        offsetof(struct type, family), offsetof(struct type, local##_ip4),                         \
+            offsetof(struct type, local##_ip6), offsetof(struct type, port_of##_port), swaps       \
+    }
+static const struct end of_context[] = {END(bpf_sock_ops, local, local, 0),
+                                        END(bpf_sock_ops, remote, remote, 32)},
+                        of_socket[] = {END(bpf_sock, src, src, 0), END(bpf_sock, dst, dst, 16)};
+#undef END
+
+/* Writes one end of the connection to the stack, from the structure in register base. */
+static void read_address(struct ns_code *code, int base, const struct end *end, int place)
 {
     const int to_host = BPF_ALU | BPF_END | BPF_TO_BE; /* the same as from big endian */
     size_t is_v6 = 0, done = 0;
-    load(code, 1, 6, offsetof(struct bpf_sock_ops, family));
+    load(code, 1, base, end->family);
     jump(code, &is_v6, BPF_JNE, 1, AF_INET);
     store_number(code, place, 0);
     store_number(code, place + 4, 0);
     store_number(code, place + 8, 0xFFFF);
-    load(code, 1, 6, v4);
+    load(code, 1, base, end->v4);
     emit(code, to_host, 1, 0, 0, 32);
     store(code, 10, place + 12, 1);
     jump(code, &done, BPF_JA, 0, 0);
     land(code, &is_v6);
     for (int offset = 0; offset < 16; offset += 4) {
-        load(code, 1, 6, v6 + offset);
+        load(code, 1, base, end->v6 + offset);
         emit(code, to_host, 1, 0, 0, 32);
         store(code, 10, place + offset, 1);
     }
     land(code, &done);
-    load(code, 1, 6, port);
-    if (port == offsetof(struct bpf_sock_ops, remote_port)) /* the only one in network order */
-        emit(code, to_host, 1, 0, 0, 32);
+    emit(code, BPF_LDX | BPF_MEM | (end->swaps == 16 ? BPF_H : BPF_W), 1, base, end->port, 0);
+    if (end->swaps)
+        emit(code, to_host, 1, 0, 0, end->swaps);
     store(code, 10, place + PORT, 1);
 }
 
@@ -160,10 +175,25 @@ const struct ns_rule *ns_code_unfit(const struct ns_policy *policy)
     return NULL;
 }
 
-/* Sets register 7 to the options of the first rule that matches, or to 0. */
-static void match_rules(struct ns_code *code, const struct ns_policy *policy)
+/* How many addresses do the rules have? */
+static size_t count_addresses(const struct ns_policy *policy)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < policy->n_rules; i++)
+        n += policy->rules[i].local.n + policy->rules[i].remote.n;
+    return n;
+}
+
+/* Sets register 7 to the options of the first rule that matches, or to 0. The connection's ends are
+ * in the structure in register base, the operation in register 9. */
+static void match_rules(struct ns_code *code, const struct ns_policy *policy, int base,
+                        const struct end ends[2])
 {
     size_t found = 0;
+    if (count_addresses(policy) > 0) {
+        read_address(code, base, &ends[0], LOCAL);
+        read_address(code, base, &ends[1], REMOTE);
+    }
     bool is_last = false; /* the verifier refuses instructions that are never reached */
     set(code, 7, 0);
     for (size_t i = 0; policy->enabled && !is_last && i < policy->n_rules; i++) {
@@ -190,36 +220,42 @@ static void match_rules(struct ns_code *code, const struct ns_policy *policy)
 /* Registers: 6 the context, 7 the options of its rule, 8 its mark, 9 the operation. */
 int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, int delack)
 {
-    size_t out = 0, ack = 0, entries = policy->n_rules;
-    for (size_t i = 0; i < policy->n_rules; i++)
-        entries += policy->rules[i].local.n + policy->rules[i].remote.n;
+    enum { FLAGS = offsetof(struct bpf_sock_ops, bpf_sock_ops_cb_flags) };
+    size_t out = 0, ack = 0, first = 0, leave = 0, sets = 0;
     if (ns_code_unfit(policy))
         return -ENOTSUP;
-    if (entries > NS_CODE_ENTRIES_MOST)
+    if (policy->n_rules + count_addresses(policy) > NS_CODE_ENTRIES_MOST)
         return -E2BIG;
     code->n = 0;
     load(code, 9, 1, offsetof(struct bpf_sock_ops, op));
     jump(code, &out, BPF_JLT, 9, BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB);
     jump(code, &out, BPF_JGT, 9, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
     copy(code, 6, 1);
-    /* The program of an inner group, which runs first, has chosen. The kernel does not use this
-     * field here. */
+    /* The program of an inner group, which runs first, may have chosen. The kernel does not use
+     * this field here. If a program of somebody else has written it since, a flag of the socket
+     * shows the same. */
     load(code, 1, 6, offsetof(struct bpf_sock_ops, reply));
     jump(code, &out, BPF_JEQ, 1, NS_KERNEL_MAGIC);
-    if (entries > policy->n_rules) {
-        read_address(code, offsetof(struct bpf_sock_ops, local_ip4),
-                     offsetof(struct bpf_sock_ops, local_ip6),
-                     offsetof(struct bpf_sock_ops, local_port), LOCAL);
-        read_address(code, offsetof(struct bpf_sock_ops, remote_ip4),
-                     offsetof(struct bpf_sock_ops, remote_ip6),
-                     offsetof(struct bpf_sock_ops, remote_port), REMOTE);
-    }
-    match_rules(code, policy);
-    jump(code, &out, BPF_JEQ, 7, 0);
+    jump(code, &first, BPF_JEQ, 1, 0);
+    load(code, 1, 6, FLAGS);
+    jump(code, &out, BPF_JSET, 1, BPF_SOCK_OPS_RTO_CB_FLAG);
+    land(code, &first);
+    match_rules(code, policy, 6, of_context);
+    jump(code, &leave, BPF_JEQ, 7, 0);
     set(code, 1, NS_KERNEL_MAGIC);
     store(code, 6, offsetof(struct bpf_sock_ops, reply), 1);
-    emit(code, BPF_JMP32 | BPF_JSET | BPF_K, 7, 0, 1, NS_CODE_NODELAY);
+    load(code, 2, 6, FLAGS);
+    emit(code, BPF_ALU64 | BPF_OR | BPF_K, 2, 0, 0, BPF_SOCK_OPS_RTO_CB_FLAG);
+    copy(code, 1, 6);
+    emit(code, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_sock_ops_cb_flags_set);
+    jump(code, &sets, BPF_JSET, 7, NS_CODE_NODELAY);
+    land(code, &leave);
+    /* What a listener has in the mark's option is its program's; here it would be a mark. */
+    jump(code, &ack, BPF_JNE, 9, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+    store_number(code, VALUE, NS_MARK_NONE);
+    call(code, BPF_FUNC_setsockopt, 6, NS_MARK_OPTION);
     jump(code, &ack, BPF_JA, 0, 0);
+    land(code, &sets);
     store_number(code, VALUE, 0);
     call(code, BPF_FUNC_getsockopt, 6, TCP_NODELAY);
     set(code, 8, NS_MARK_OWN_0);
@@ -240,14 +276,20 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
     return 0;
 }
 
-/* Registers: 6 the context, 7 the first word of the value, 8 the value, 9 the socket. */
-void ns_code_options(struct ns_code *code)
+/* The options that matter are the first ones to be recognized, as every other call of a program of
+ * the group pays for the rest. Registers: 6 the context, 7 the first word of the value, 8 the
+ * value, 9 the socket. */
+void ns_code_options(struct ns_code *code, const struct ns_policy *policy)
 {
-    size_t pass = 0, by_cure = 0, by_program = 0, leave_out = 0;
+    size_t pass = 0, wanted = 0, by_cure = 0, by_program = 0, is_mptcp = 0, leave_out = 0;
     code->n = 0;
     copy(code, 6, 1);
-    load(code, 1, 6, offsetof(struct bpf_sockopt, level));
-    jump(code, &pass, BPF_JNE, 1, IPPROTO_TCP);
+    load(code, 1, 6, offsetof(struct bpf_sockopt, optname));
+    jump(code, &wanted, BPF_JEQ, 1, TCP_NODELAY);
+    jump(code, &pass, BPF_JNE, 1, NS_CODE_OPTION);
+    land(code, &wanted);
+    load(code, 2, 6, offsetof(struct bpf_sockopt, level));
+    jump(code, &pass, BPF_JNE, 2, IPPROTO_TCP);
     load(code, 2, 6, offsetof(struct bpf_sockopt, optlen));
     jump(code, &pass, BPF_JLT, 2, sizeof(int));
     load_pointer(code, 8, 6, offsetof(struct bpf_sockopt, optval));
@@ -261,14 +303,18 @@ void ns_code_options(struct ns_code *code)
     load_pointer(code, 9, 6, offsetof(struct bpf_sockopt, sk));
     emit(code, BPF_JMP | BPF_JNE | BPF_K, 9, 0, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
-    load(code, 1, 6, offsetof(struct bpf_sockopt, optname));
     jump(code, &by_cure, BPF_JEQ, 1, NS_CODE_OPTION);
-    jump(code, &pass, BPF_JNE, 1, TCP_NODELAY);
     jump(code, &by_program, BPF_JNE, 2, 2 * sizeof(int));
     load(code, 1, 8, sizeof(int));
     jump(code, &pass, BPF_JEQ, 1, NS_KERNEL_MAGIC);
 
     land(code, &by_program);
+    /* Without a connection, the value of the mark's option is the program's own. */
+    load(code, 1, 9, offsetof(struct bpf_sock, state));
+    jump(code, &pass, BPF_JEQ, 1, TCP_LISTEN);
+    jump(code, &pass, BPF_JEQ, 1, TCP_CLOSE);
+    load(code, 1, 9, offsetof(struct bpf_sock, protocol));
+    jump(code, &is_mptcp, BPF_JEQ, 1, IPPROTO_MPTCP);
     store_number(code, VALUE, 0);
     call(code, BPF_FUNC_getsockopt, 9, NS_MARK_OPTION);
     load(code, 1, 10, VALUE);
@@ -278,6 +324,15 @@ void ns_code_options(struct ns_code *code)
     store_number(code, VALUE, NS_MARK_OWN_1);
     call(code, BPF_FUNC_setsockopt, 9, NS_MARK_OPTION);
     jump(code, &leave_out, BPF_JEQ, 7, 0);
+    jump(code, &pass, BPF_JA, 0, 0);
+
+    land(code, &is_mptcp);
+    /* It has no mark and no role: the rules decide again. */
+    jump(code, &pass, BPF_JNE, 7, 0);
+    copy(code, 8, 9);
+    set(code, 9, BPF_SOCK_OPS_VOID);
+    match_rules(code, policy, 8, of_socket);
+    jump(code, &leave_out, BPF_JSET, 7, NS_CODE_NODELAY);
     jump(code, &pass, BPF_JA, 0, 0);
 
     land(code, &by_cure);

@@ -4,9 +4,9 @@
  *
  * - The first runs at the end of each TCP handshake. It finds the connection's rule, and sets the
  *   options.
- * - The second runs at each setsockopt(2) with IPPROTO_TCP. If TCP_NODELAY is kept on, it notes
- * what the program asks for, and the kernel leaves a value of 0 out. The command's own calls have
- * the option NS_CODE_OPTION. */
+ * - The second runs at each setsockopt(2). If TCP_NODELAY is kept on, it notes what the program
+ * asks for, and the kernel leaves a value of 0 out. The command's own calls have the option
+ *   NS_CODE_OPTION. */
 #ifndef NS_CODE_H
 #define NS_CODE_H
 
@@ -23,9 +23,10 @@ enum {
 
 /* A socket whose TCP_NODELAY was set, or is kept on, has a mark: the value that its program asked
  * for, which is what an undo restores. It is kept in TCP_SAVE_SYN, which has no effect on a
- * connection. A listener with a mark keeps the SYN of each connection (tcp_conn_request,
- * net/ipv4/tcp_input.c), which inherits the mark. The program may have set its TCP_NODELAY since,
- * so an inherited mark counts as OWN_1, as that of a program that uses TCP_SAVE_SYN itself does. A
+ * connection. On a listener it has one: the kernel keeps the SYN of each connection
+ * (tcp_conn_request, net/ipv4/tcp_input.c), which inherits the value. There it is the program's,
+ * but for OWN_0 with TCP_NODELAY on, which --pid and --port set. An inherited mark counts as OWN_1,
+ * as the program may have set its TCP_NODELAY since. In a group, the first program replaces it. A
  * map for sockets would cost a tenth of the connections a second. */
 enum {
     NS_MARK_OPTION = 27, /* TCP_SAVE_SYN */
@@ -61,7 +62,8 @@ const struct ns_rule *ns_code_unfit(const struct ns_policy *policy);
  * and addresses. */
 int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, int delack);
 
-/* The second program, for BPF_CGROUP_SETSOCKOPT; since Linux 5.15. */
-void ns_code_options(struct ns_code *code);
+/* The second program, for BPF_CGROUP_SETSOCKOPT; since Linux 5.15. The first one was made from this
+ * policy. */
+void ns_code_options(struct ns_code *code, const struct ns_policy *policy);
 
 #endif

@@ -252,7 +252,7 @@ static int load(int n, const struct ns_policy *policy)
     if (n == 0)
         program = ns_code_connections(&code, policy, ns_group_least_delack());
     else
-        ns_code_options(&code);
+        ns_code_options(&code, policy);
     if (!program)
         program = BPF(BPF_PROG_LOAD, .prog_type = programs[n].type,
                       .expected_attach_type = programs[n].attach, .insns = address(code.at),
@@ -328,7 +328,7 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, uns
 {
     int loaded[NS_GROUP_PROGRAMS];
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
-        loaded[n] = load(n, policy);
+        loaded[n] = n > 0 && loaded[0] < 0 ? loaded[0] : load(n, policy);
     for (size_t i = 0; i < groups->n && loaded[0] >= 0; i++)
         groups->at[i].error = cure(&groups->at[i], loaded, how);
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)

@@ -114,7 +114,7 @@ static struct values wanted(const struct ns_cure *cure, bool listens, bool in_gr
     const int own = is_cured ? now->mark == NS_MARK_OWN_1 : now->nodelay;
     const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0) && !saves_syns;
     const bool limits = options & NS_CODE_DELACK;
-    const bool unmarks = is_cured || (!listens && now->mark == NS_MARK_OWN_0);
+    const bool unmarks = is_cured || (!listens && (in_group || now->mark == NS_MARK_OWN_0));
     struct values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
     if (sets)
         then.mark = own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
@@ -151,8 +151,6 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
     }
     const unsigned options = rule ? ns_code_options_of(rule) : 0;
     const struct values now = get_values(fd);
-    if (now.mark < 0)
-        return rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
     /* A dry run asks before there are programs. */
     const bool in_group =
         cure->by_kernel && ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
@@ -160,6 +158,8 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
         return NS_CURE_ACCEPTS;
     if (!rule && !in_group && !cure->undo)
         return NS_CURE_NO_RULE;
+    if (now.mark < 0)
+        return rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
     const struct values then = wanted(cure, listens, in_group && !listens, options, &now);
     int error = cure->dry_run ? 0 : set_values(fd, &then);
     if (error) {
@@ -170,7 +170,7 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
         count(cure, listens, &then, row);
         return NS_CURE_CHANGED;
     }
-    if (cure->undo)
+    if (!rule)
         return NS_CURE_NO_RULE;
     return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF : NS_CURE_UNCHANGED;
 }

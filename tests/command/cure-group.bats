@@ -147,7 +147,7 @@ while True:
     programs_are 0
     options_are 'client 0'
     cure --cgroup "$group"
-    expect 0 output has ": 4 connections" output has ': 1 socket not changed: the kernel treats the connections that they accept'
+    expect 0 output has ": 4 connections" output has 'not changed: the kernel treats the connections that they accept' output lacks MPTCP
     words=connect options_are 'client 1' 'server 1' 'nodelay 1' 'other 1' 'later 1' 'accepted 1'
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "cured by the kernel: connections of the control group $group ('nagleshim cure')"
@@ -236,6 +236,117 @@ while True:
     cure --undo --cgroup "$group/inner"
     options_are 'client 0' 'later 0'
     [[ $output != *" $limit"* ]]
+}
+
+@test "the inner group's policy decides for new connections, also if somebody else's program writes where the kernel passes it on" {
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    mkdir "$group/inner"
+    in_group=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
+    cure --cgroup "$group/inner" --policy "$(policy ack '{"send": "app"}')"
+    "$python" tests/helpers/bpf.py reply "$group/inner"
+    cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
+    rounds client 'libc 1' 'libc 2' && median_is stalls
+    # An inner group without a rule for the connection leaves it to the outer one.
+    cure --cgroup "$group/inner" --policy "$(policy none '{"match": {"local": "1"}}')"
+    rounds client 'libc 1' 'libc 2' && median_is flows
+}
+
+@test "a program's own TCP_SAVE_SYN and the TCP_NODELAY of its listeners and of unconnected sockets stay as they are" {
+    sees_setsockopt
+    cat >"$T/own.py" <<'END'
+import socket
+TCP = socket.IPPROTO_TCP
+for own in 1, 2:
+    listener = socket.socket()
+    listener.setsockopt(TCP, 27, own)
+    listener.setsockopt(TCP, socket.TCP_NODELAY, 1)
+    listener.setsockopt(TCP, socket.TCP_NODELAY, 0)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    client = socket.create_connection(listener.getsockname())
+    server = listener.accept()[0]
+    listener.setsockopt(TCP, socket.TCP_NODELAY, 0)
+    print(*(listener.getsockopt(TCP, option) for option in (27, socket.TCP_NODELAY)), server.getsockopt(TCP, 28, 200)[:1])
+END
+    "$python" "$T/own.py" >"$T/without"
+    cure --cgroup "$group"
+    "${in_group[@]}" "$python" "$T/own.py" >"$T/with"
+    diff "$T/without" "$T/with"
+    # Where no rule matches, what they accept is the program's, too.
+    cure --cgroup "$group" --policy "$(policy none '{"match": {"local": "1"}}')"
+    run "${in_group[@]}" "$python" -c 'import socket
+listener = socket.create_server(("127.0.0.1", 0))
+listener.setsockopt(6, 27, 1)
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+for value in 1, 0: server.setsockopt(6, 1, value)
+print(server.getsockopt(6, 1))'
+    expect 0 output is 0
+}
+
+@test "an MPTCP connection that turns TCP_NODELAY off flows, and its listener is said to be treated" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    cat >"$T/mptcp.py" <<'END'
+import socket, statistics, sys, time
+server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+server.bind(("127.0.0.1", 0))
+server.listen()
+client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+client.connect(server.getsockname())
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+import threading
+def answer(peer):
+    while peer.recv(2, socket.MSG_WAITALL):
+        peer.sendall(b"x")
+threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+times = []
+for _ in range(30):
+    begin = time.monotonic()
+    client.sendall(b"a")
+    client.sendall(b"b")
+    client.recv(1)
+    times.append((time.monotonic() - begin) * 1000)
+print("median", statistics.median(times), flush=True)
+if sys.argv[1:]:
+    time.sleep(60)
+END
+    "$python" "$T/mptcp.py" >"$T/without" || cannot_here 'the kernel has no MPTCP'
+    median=$(field median "$T/without") && median_is stalls
+    cure --cgroup "$group"
+    ns_start mptcp "${in_group[@]}" "$python" "$T/mptcp.py" stay
+    ns_wait_for "$T/mptcp.out" median
+    median=$(field median "$T/mptcp.out") && median_is flows
+    cure --cgroup "$group"
+    expect 0 output has '1 socket not changed: the kernel treats the connections that they accept'
+    # The rules' addresses decide.
+    cure --cgroup "$group" --policy "$(policy none '{"match": {"remote": "127.0.0.2"}}')"
+    "${in_group[@]}" "$python" "$T/mptcp.py" >"$T/none"
+    median=$(field median "$T/none") && median_is stalls
+    cure --cgroup "$group" --policy "$(policy some '{"match": {"remote": "127.0.0.1"}}')"
+    "${in_group[@]}" "$python" "$T/mptcp.py" >"$T/some"
+    median=$(field median "$T/some") && median_is flows
+}
+
+@test "each reason is the true one: no rule, too many programs of others, nothing to undo, a hidden mount, missing rights" {
+    local n
+    start_options
+    cure --cgroup "$group" --policy "$(policy none '{"match": {"local": "1"}}')"
+    expect 0 output has 'not changed: no rule of the policy matches' output lacks already
+    cure --undo --cgroup "$group"
+    cure --undo --cgroup "$group"
+    expect 0 output is '' stderr is 'nagleshim cure: no socket was restored'
+    for n in {1..64}; do "$python" tests/helpers/bpf.py add "$group"; done
+    cure --cgroup "$group" --dry-run
+    expect 1 stderr is "nagleshim cure: $group: the kernel does not cure new connections: the group has as many programs as the kernel allows"
+    mkdir "$group/inner" "$T/first"
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'mount -t cgroup2 none "$1/first" && mount -t tmpfs none "$1/first" &&
+        mount -t cgroup2 none /mnt && umount /sys/fs/cgroup/unified /sys/fs/cgroup 2>/dev/null; shift; exec "$@"' sh "$T" \
+        "$NS" cure --cgroup "${group##*/}" --dry-run
+    expect 1 stderr has "${group##*/}: the kernel does not cure new connections: the group has as many programs as"
+    run --separate-stderr "${inside[@]}" setpriv --reuid=65534 --clear-groups --bounding-set=-all "$NS" cure --cgroup "$group/inner"
+    expect 3 output is ''
 }
 
 @test "if a group ends while several are cured, it is named, and the others are cured" {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """bpf.py count GROUP: prints how many programs of a control group see its connections and its calls of setsockopt.
 bpf.py add GROUP: adds a program of somebody else, which allows everything, until the group is removed. bpf.py only GROUP:
-the same, but it allows no program beside it. bpf.py override GROUP: it allows those of inner groups, and does not run there then."""
+the same, but it allows no program beside it. bpf.py override GROUP: it allows those of inner groups, and does not run there then.
+bpf.py reply GROUP: the same as add, and the program that sees connections writes its reply, as the kernel's samples do."""
 import ctypes
 import os
 import struct
@@ -9,7 +10,7 @@ import sys
 
 SOCK_OPS, SETSOCKOPT = (13, 3), (25, 22)  # enum bpf_prog_type, enum bpf_attach_type
 PROG_LOAD, PROG_ATTACH, PROG_QUERY = 5, 8, 16
-FLAGS = {"only": 0, "override": 1, "add": 2}  # BPF_F_ALLOW_...
+FLAGS = {"only": 0, "override": 1, "add": 2, "reply": 2}  # BPF_F_ALLOW_...
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -25,9 +26,12 @@ def bpf(command, attributes):
 group = os.open(sys.argv[2], os.O_RDONLY)
 for kind, attach in (SOCK_OPS, SETSOCKOPT):
     if sys.argv[1] != "count":
-        code = ctypes.create_string_buffer(struct.pack("<BBhi", 0xB7, 0, 0, 1) + struct.pack("<BBhi", 0x95, 0, 0, 0))
+        words = [(0xB7, 0, 0, 1), (0x95, 0, 0, 0)]
+        if sys.argv[1] == "reply" and kind == SOCK_OPS[0]:
+            words = [(0xB7, 2, 0, -1), (0x63, 0x21, 4, 0), *words]
+        code = ctypes.create_string_buffer(b"".join(struct.pack("<BBhi", *word) for word in words))
         licence = ctypes.create_string_buffer(b"MIT")
-        fields = (kind, 2, ctypes.addressof(code), ctypes.addressof(licence))
+        fields = (kind, len(words), ctypes.addressof(code), ctypes.addressof(licence))
         program, _ = bpf(PROG_LOAD, struct.pack("<IIQQ", *fields) + bytes(44) + struct.pack("<I", attach))
         bpf(PROG_ATTACH, struct.pack("<IIII", group, program, attach, FLAGS[sys.argv[1]]))
     else:

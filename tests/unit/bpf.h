@@ -6,6 +6,7 @@
 #include "cure/code.h"
 #include "policy/match.h"
 
+#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,11 @@ struct bpf_run {
 
 static uint64_t bpf_help(struct bpf_run *run, int function, const uint64_t *reg)
 {
+    if (function == BPF_FUNC_sock_ops_cb_flags_set) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+        ((struct bpf_sock_ops *)reg[1])->bpf_sock_ops_cb_flags = (uint32_t)reg[2];
+        return 0;
+    }
     const int *value = (const int *)reg[4]; /* NOLINT(performance-no-int-to-ptr) */
     int *option = reg[3] == TCP_NODELAY          ? &run->nodelay
                   : reg[3] == NS_MARK_OPTION     ? &run->mark
@@ -47,14 +53,14 @@ static bool bpf_jumps(int op, uint64_t a, uint64_t b)
                             : (abort(), false);
 }
 
-static uint64_t bpf_compute(int op, uint64_t a, uint64_t b)
+static uint64_t bpf_compute(int op, uint64_t a, uint64_t b, int bits)
 {
     return op == BPF_MOV   ? b
            : op == BPF_ADD ? a + b
            : op == BPF_SUB ? a - b
            : op == BPF_AND ? (a & b)
            : op == BPF_OR  ? (a | b)
-           : op == BPF_END ? __builtin_bswap32((uint32_t)a)
+           : op == BPF_END ? (bits == 16 ? ntohs((uint16_t)a) : ntohl((uint32_t)a))
                            : (abort(), 0U);
 }
 
@@ -62,7 +68,8 @@ static uint64_t bpf_compute(int op, uint64_t a, uint64_t b)
 static void bpf_move(const struct bpf_insn *at, uint64_t *reg)
 {
     const bool loads = BPF_CLASS(at->code) == BPF_LDX;
-    const size_t size = BPF_SIZE((unsigned)at->code) == BPF_DW ? 8 : 4;
+    const unsigned width = BPF_SIZE((unsigned)at->code);
+    const size_t size = width == BPF_DW ? 8 : width == BPF_H ? 2 : 4;
     char *memory = (char *)(uintptr_t)reg[loads ? at->src_reg : at->dst_reg] + at->off;
     const int64_t number = at->imm;
     if (loads) {
@@ -96,7 +103,7 @@ static uint64_t bpf_run(struct bpf_run *run, const struct ns_code *code, void *c
         if (at->code == (BPF_LD | BPF_IMM | BPF_DW))
             reg[at->dst_reg] = (uint32_t)code->at[pc++].imm;
         else if (class == BPF_ALU || class == BPF_ALU64)
-            reg[at->dst_reg] = bpf_compute(BPF_OP(at->code), a, b);
+            reg[at->dst_reg] = bpf_compute(BPF_OP(at->code), a, b, at->imm);
         else if (class != BPF_JMP && class != BPF_JMP32)
             bpf_move(at, reg);
         else if (at->code == (BPF_JMP | BPF_CALL)) {

@@ -22,18 +22,41 @@ static struct ns_policy *parse(const char *text)
 static const struct ns_address loopback = {
     .known = true, .addr.s6_addr = {[10] = 0xFF, 0xFF, 127, 0, 0, 1}, .port = 80};
 
+#define EVERY "{\"version\": 1, \"rules\": [{\"match\": {}}]}"
+#define ACKS "{\"version\": 1, \"rules\": [{\"match\": {}, \"send\": \"app\"}]}"
+#define NONE "{\"version\": 1, \"rules\": []}"
+#define PORT "{\"version\": 1, \"rules\": [{\"match\": {\"remote\": \"127.0.0.1:81\"}}]}"
+
+/* Of the calls that follow: the socket's state, protocol and addresses, and its group's policy. */
+static struct bpf_sock calls_on;
+static const char *calls_by = EVERY;
+
+static void calls_are_on(uint32_t state, uint32_t protocol, const char *policy)
+{
+    calls_on = (struct bpf_sock){.family = AF_INET,
+                                 .state = state,
+                                 .protocol = protocol,
+                                 .src_ip4 = htonl(INADDR_LOOPBACK),
+                                 .dst_ip4 = htonl(INADDR_LOOPBACK),
+                                 .src_port = 80,
+                                 .dst_port = htons(81)};
+    calls_by = policy;
+}
+
 /* What the second program does at a setsockopt. Returns the size with which the kernel carries it
  * out; -1: it does not. */
 static int call_with(struct bpf_run *run, int option, const void *value, int size)
 {
     char room[64] = {0};
-    const void *begin = room, *end = room + (size < 16 ? 16 : size), *sk = room;
+    const void *begin = room, *end = room + (size < 16 ? 16 : size), *sk = &calls_on;
     struct bpf_sockopt context = {.level = IPPROTO_TCP, .optname = option, .optlen = size};
     memcpy(room, value, (size_t)size);
     memcpy(&context.sk, &sk, sizeof sk);
     memcpy(&context.optval, &begin, sizeof begin);
     memcpy(&context.optval_end, &end, sizeof end);
-    ns_code_options(&code);
+    struct ns_policy *policy = parse(calls_by);
+    ns_code_options(&code, policy);
+    ns_policy_free(policy);
     return bpf_run(run, &code, &context) == 1 ? context.optlen : -2;
 }
 
@@ -45,15 +68,20 @@ static bool program_sets(struct bpf_run *run, int value)
     return done == sizeof value;
 }
 
+static bool by_listener;      /* the connections that follow were accepted */
+static uint32_t others_reply; /* what programs of others write between the groups; 0: nothing */
+
 static void opens(struct bpf_run *run, const char *const *policies)
 {
     const struct ns_socket_facts facts = {NS_ROLE_CLIENT, loopback, loopback};
-    struct bpf_sock_ops ops = bpf_connection(true, &facts.local, &facts.remote);
+    struct bpf_sock_ops ops = bpf_connection(!by_listener, &facts.local, &facts.remote);
+    calls_are_on(TCP_ESTABLISHED, IPPROTO_TCP, EVERY);
     for (; *policies; policies++) {
         struct ns_policy *policy = parse(*policies);
         if (!policy || ns_code_connections(&code, policy, LEAST) != 0)
             abort();
         bpf_run(run, &code, &ops);
+        ops.reply = others_reply ? others_reply : ops.reply;
         ns_policy_free(policy);
     }
 }
@@ -65,9 +93,6 @@ static void opens(struct bpf_run *run, const char *const *policies)
         opens(&opened, (const char *const[]){__VA_ARGS__, NULL});                                  \
         opened;                                                                                    \
     })
-#define EVERY "{\"version\": 1, \"rules\": [{\"match\": {}}]}"
-#define ACKS "{\"version\": 1, \"rules\": [{\"match\": {}, \"send\": \"app\"}]}"
-#define NONE "{\"version\": 1, \"rules\": []}"
 
 CHECK(test_what_the_program_asks_for)
 {
@@ -100,6 +125,53 @@ CHECK(test_a_group_inside_another_one)
        "the outer one does not take the inner one's 1 for the program's");
     run = OPENED(0, NONE, EVERY);
     OK(run.nodelay == 1, "unless it changes nothing");
+}
+
+CHECK(test_programs_of_others)
+{
+    for (others_reply = UINT32_MAX; others_reply != 0; others_reply = others_reply > 1) {
+        struct bpf_run run = OPENED(0, ACKS, EVERY);
+        OK(run.nodelay == 0 && run.delack == LEAST,
+           "the inner group's policy decides if its reply was replaced by %x", others_reply);
+        run = OPENED(0, NONE, EVERY);
+        OK(run.nodelay == 1, "and the outer one's, if the inner one changes nothing");
+    }
+}
+
+CHECK(test_programs_that_save_syns)
+{
+    by_listener = true;
+    for (int own = 1; own <= 2; own++) {
+        struct bpf_run run = {.mark = own, .delack = 200000};
+        calls_are_on(TCP_LISTEN, IPPROTO_TCP, EVERY);
+        OK(program_sets(&run, 1) && program_sets(&run, 0) && run.mark == own,
+           "a listener keeps its TCP_SAVE_SYN of %d and its TCP_NODELAY", own);
+        calls_are_on(TCP_CLOSE, IPPROTO_TCP, EVERY);
+        OK(program_sets(&run, 0) && run.mark == own, "and so does a socket before it listens");
+        opens(&run, (const char *const[]){ACKS, NULL});
+        OK(program_sets(&run, 1) && program_sets(&run, 0),
+           "what it accepts has its own TCP_NODELAY, where no rule asks for another one");
+        run.mark = own;
+        opens(&run, (const char *const[]){EVERY, NULL});
+        OK(run.nodelay == 1 && run.mark == NS_MARK_OWN_0 && !program_sets(&run, 0),
+           "and is cured by a rule");
+    }
+    by_listener = false;
+}
+
+CHECK(test_mptcp)
+{
+    struct bpf_run run = {.nodelay = 1};
+    calls_are_on(TCP_ESTABLISHED, IPPROTO_MPTCP, EVERY);
+    OK(!program_sets(&run, 0) && program_sets(&run, 1), "a 0 is left out, and a 1 is not");
+    calls_are_on(TCP_ESTABLISHED, IPPROTO_MPTCP, ACKS);
+    OK(program_sets(&run, 0), "but not where the rule does not set it");
+    calls_are_on(TCP_ESTABLISHED, IPPROTO_MPTCP, PORT);
+    OK(!program_sets(&run, 0), "the rules' addresses decide");
+    calls_on.dst_port = htons(82);
+    OK(program_sets(&run, 0), "with the port");
+    calls_are_on(TCP_LISTEN, IPPROTO_MPTCP, EVERY);
+    OK(program_sets(&run, 0), "a listener has its own");
 }
 
 CHECK(test_calls_of_other_sizes)
