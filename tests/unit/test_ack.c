@@ -419,6 +419,13 @@ CHECK(check_learned)
     OK(known >= NS_ACK_HELPS && !played(&holds, line, true, known).state.skips,
        "that ACKs help is learned, too");
     OK(played(&needless, line, true, known).known == NS_ACK_NEEDLESS, "and that they help no more");
+    unsigned others = 0;
+    for (known = 0; known <= NS_ACK_HELPS + NS_ACK_TERM; known++) {
+        struct ns_ack_state state = {0};
+        ns_ack_begin(&state, known);
+        others += ns_ack_place(state) != known;
+    }
+    OK(others == 0, "a connection begins where the others are: %u do not", others);
 }
 
 /* Connections of three requests each, all at the same time: what one spends counts for all. */

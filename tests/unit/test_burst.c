@@ -179,6 +179,7 @@ CHECK(check_crossing)
     say(&talk, "w", seen);
     OK(!ns_burst_looked(&talk.burst, talk.wait) && ns_burst_looked(&talk.burst, talk.wait),
        "the second look for an answer counts");
+    OK(ns_burst_waits(&talk.burst, talk.wait) == 1, "a look is one wait, and not a long time");
 }
 
 CHECK(check_cork)

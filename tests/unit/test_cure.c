@@ -210,5 +210,6 @@ CHECK(test_limits)
                    " {\"match\": {\"args\": \"-x\"}}]}");
     OK(policy && ns_code_unfit(policy) == &policy->rules[1],
        "a rule that asks for arguments is found");
+    OK(policy && ns_code_connections(&code, policy, LEAST) == -ENOTSUP, "and refused");
     ns_policy_free(policy);
 }

@@ -82,6 +82,7 @@ static void flushes(void)
 static void drops(void)
 {
     read_from(0);
+    read_from(1);
     ns_pending_beside(NULL, false);
 }
 
@@ -100,6 +101,14 @@ static void flushes_and_adds(void)
     ns_flush_pending();
     write_to(2);
     write_to(0);
+}
+
+/* Each is in its slot again. */
+static void flushes_and_adds_again(void)
+{
+    ns_flush_pending();
+    write_to(0);
+    write_to(1);
 }
 
 static void a_whole_turn(void)
@@ -128,8 +137,9 @@ static void reuses_a_number(void)
 static const struct {
     void (*handler)(void);
     bool jumps;
-} ways[] = {{adds_others, false},     {flushes_and_adds, false}, {a_whole_turn, false},
-            {reuses_a_number, false}, {nothing, true},           {a_whole_turn, true}};
+} ways[] = {{adds_others, false},  {flushes_and_adds, false}, {flushes_and_adds_again, false},
+            {a_whole_turn, false}, {reuses_a_number, false},  {nothing, true},
+            {a_whole_turn, true}};
 
 /* --- a trap after each instruction --- */
 
