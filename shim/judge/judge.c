@@ -269,8 +269,8 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
     const struct ns_look *last = &judge->last;
     struct ns_verdict *verdict = &judge->verdict;
     bool came = look->received > last->received, sent = look->sent > last->sent;
-    if (sent && !came)
-        judge->lone_low = 0;
+    if (sent && !came) /* and what it sends has the ACK */
+        judge->lone_low = judge->came_at = 0;
     else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
              look->at - judge->came_at >= (uint64_t)DELAYED_LEAST_MS * MS) {
         judge->lone_low = last->at;
@@ -308,7 +308,7 @@ static void watch_stand(struct ns_judge *judge, const struct ns_look *look)
         uint64_t length = look->at - judge->stuck_at;
         /* Between looks that are far apart, several answers may have come. */
         bool counts = look->at - last->at < (uint64_t)APART_MS * MS &&
-                      (judge->stuck != NS_DELAY_PEER || replied);
+                      (judge->stuck != NS_DELAY_PEER || replied || judge->verdict.gaps > gaps);
         if (judge->state == FREE && counts && length >= shortest(judge)) {
             ns_verdict_delay(&judge->verdict, (enum ns_delay)judge->stuck, 1, length);
             /* Behind this end's delayed ACK, the peer's bytes may have been held. */

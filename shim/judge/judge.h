@@ -137,16 +137,24 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial);
  * the cure. */
 bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial);
 
-/* The peer was seen to hold nothing for which it waited: our ACKs delay nothing. */
-void ns_verdict_clear_receiving(struct ns_verdict *verdict);
+/* The other end waited for so long in all. Holds that were seen from outside and lasted only a
+ * small part of that may have delayed it by chance. */
+void ns_verdict_outweigh(struct ns_verdict *verdict, uint64_t waited_ns);
+
+/* The peer was watched and held so many times, for so long in all: no more than that waited for our
+ * ACKs. The rest is a delay of the peer. */
+void ns_verdict_bound_receiving(struct ns_verdict *verdict, uint64_t held, uint64_t held_ns);
+
+/* It is known that the peer does not wait for our ACKs. */
+void ns_verdict_clear_gaps(struct ns_verdict *verdict);
 
 /* Both ends were watched. If this one held bytes about as often as data reached the other behind a
  * delayed ACK of that end, and for as long, then a program that only reads waits for the hold. One
  * that was seen from inside to wait for that data may answer, too. */
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader);
 
-/* Are the holds of the first end, of which there is one at least, many or long enough for the data
- * that came to the other end behind its delayed ACKs? */
+/* Did the first end hold bytes, and for so long that this explains how long the data took that came
+ * to the other end behind its delayed ACKs? */
 bool ns_verdict_may_explain(const struct ns_verdict *holder, const struct ns_verdict *reader);
 
 /* Everything that the reports say about a verdict. */

@@ -36,8 +36,6 @@ enum { TRIED_LEAST = 4 };
 /* By chance data may come this often, and for less than this part of the delayed ACKs, as if the
  * peer had waited for the ACK. */
 enum { GAPS_LEAST = 3, GAPS_PART = 4 };
-/* A hold until a delayed ACK (TCP_DELACK_MIN) takes at least so long, unless it began later. */
-enum { HOLD_LEAST_MS = 30 };
 
 uint64_t ns_verdict_trip(const struct ns_verdict *verdict)
 {
@@ -278,8 +276,11 @@ enum ns_effect ns_verdict_effect(const struct ns_trial *trial)
 
 bool ns_verdict_may_explain(const struct ns_verdict *holder, const struct ns_verdict *reader)
 {
-    uint64_t n = holder->late + holder->maybe, ns = holder->late_ns + holder->most_ns;
-    return n * GAPS_PART >= reader->gaps || ns / n >= HOLD_LEAST_MS * (uint64_t)MS;
+    uint64_t n = holder->late + holder->maybe + holder->stalls,
+             waits = reader->receiving + reader->gaps;
+    uint64_t held = holder->late_ns + holder->most_ns,
+             waited = reader->receiving_ns + reader->gaps_ns;
+    return n > 0 && (waits == 0 || held / n >= waited / waits / 2);
 }
 
 void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader)
@@ -290,7 +291,7 @@ void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader
     if (behind == 0 && verdict->late > verdict->maybe && is_behind_acks(reader))
         behind = reader->gaps;
     if (verdict->grade >= NS_GRADE_LIKELY || behind == 0 || n < GAPS_LEAST ||
-        n * GAPS_PART < behind || behind * 2 < n || ns / n < HOLD_LEAST_MS * (uint64_t)MS)
+        n * GAPS_PART < behind || behind * 2 < n || !ns_verdict_may_explain(verdict, reader))
         return;
     verdict->maybe = verdict->delivered = n;
     verdict->most_ns = ns;
@@ -298,26 +299,60 @@ void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader
     ns_verdict_grade(verdict);
 }
 
-void ns_verdict_clear_receiving(struct ns_verdict *verdict)
+void ns_verdict_outweigh(struct ns_verdict *verdict, uint64_t waited_ns)
 {
-    verdict->receiving = verdict->receiving_ns = verdict->gaps = verdict->gaps_ns = 0;
+    if (verdict->stalls == 0 || verdict->calls > 0 || verdict->certain_ns * CHANCE > waited_ns)
+        return;
+    ns_verdict_doubt(verdict);
+    ns_verdict_grade(verdict);
+}
+
+void ns_verdict_bound_receiving(struct ns_verdict *verdict, uint64_t held, uint64_t held_ns)
+{
+    if (held * GAPS_PART < verdict->receiving) { /* not even for these is it likely then */
+        if (held > 0 && verdict->gaps < verdict->receiving) {
+            verdict->gaps = verdict->lone_acks = verdict->receiving;
+            verdict->gaps_ns = verdict->receiving_ns;
+        }
+        held = held_ns = 0;
+    }
+    uint64_t n = verdict->receiving < held ? verdict->receiving : held;
+    uint64_t ns = verdict->receiving_ns < held_ns ? verdict->receiving_ns : held_ns;
+    if (verdict->delays_ns[NS_DELAY_PEER] < verdict->receiving_ns - ns) {
+        verdict->delays[NS_DELAY_PEER] = verdict->receiving - (n < verdict->receiving ? n : 0);
+        verdict->delays_ns[NS_DELAY_PEER] = verdict->receiving_ns - ns;
+    }
+    verdict->receiving = n;
+    verdict->receiving_ns = ns;
+    ns_verdict_grade(verdict);
+}
+
+void ns_verdict_clear_gaps(struct ns_verdict *verdict)
+{
+    verdict->gaps = verdict->gaps_ns = 0;
     ns_verdict_grade(verdict);
 }
 
 bool ns_verdict_try(struct ns_verdict *verdict, const struct ns_trial *trial)
 {
     enum ns_effect effect = ns_verdict_effect(trial);
-    uint64_t tried =
-        trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe : verdict->receiving;
+    uint64_t tried = trial->what == NS_EXPERIMENT_PUSH ? verdict->stalls + verdict->maybe
+                                                       : verdict->receiving + verdict->gaps;
     if (tried == 0 || effect == NS_EFFECT_UNKNOWN || effect == NS_EFFECT_CHANCE)
         return false;
     if (effect == NS_EFFECT_FASTER) {
+        if (trial->what == NS_EXPERIMENT_ACKNOWLEDGE && verdict->receiving == 0) {
+            verdict->receiving = verdict->gaps;
+            verdict->receiving_ns = verdict->gaps_ns;
+            verdict->delays[NS_DELAY_PEER] = verdict->delays_ns[NS_DELAY_PEER] = 0;
+        }
         verdict->grade = NS_GRADE_PROVEN;
         verdict->doubt = NS_DOUBT_NOTHING;
         return true;
     }
     if (trial->what == NS_EXPERIMENT_ACKNOWLEDGE) {
-        ns_verdict_clear_receiving(verdict);
+        ns_verdict_bound_receiving(verdict, 0, 0);
+        ns_verdict_clear_gaps(verdict);
         return false;
     }
     /* The bytes were held, but no answer waited for them. */

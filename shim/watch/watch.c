@@ -35,6 +35,8 @@ enum {
     SHARE = 50,         /* a kind of round takes 1/SHARE of a processor */
     SHARE_WANTED = 20,
     STEP_US = 1000, /* of a long round, between samples */
+    PEERS_MOST = 16,
+    BEHIND_MOST = 32,
 };
 
 /* The schedule of a kind of round. A long round is made in steps. */
@@ -53,8 +55,10 @@ struct ns_watch {
     unsigned lists_wanted; /* further lists, as sockets were found that were in none */
     uint32_t list;         /* the number of the current one */
     struct ns_diag_list part;
-    size_t netns;            /* the one being listed */
-    struct ns_netns *listed; /* that of the sockets that take_listed gets */
+    size_t netns;               /* the one being listed */
+    struct ns_netns *listed;    /* that of the sockets that take_listed gets */
+    pid_t peers[PEERS_MOST];    /* processes at the other ends */
+    unsigned n_peers, n_behind; /* n_behind: their connections to further servers */
     unsigned connections, idle, busy;
 };
 
@@ -77,6 +81,25 @@ static void stepped(struct pace *pace, uint64_t begin, bool goes_on)
     pace->last = end;
 }
 
+/* The place of a process among the peers; watch->n_peers: it is none. */
+static unsigned find_peer(const struct ns_watch *watch, pid_t pid)
+{
+    unsigned i = 0;
+    while (i < watch->n_peers && watch->peers[i] != pid)
+        i++;
+    return i;
+}
+
+/* Does a process at the other end of a chosen connection wait for a further server by this one? */
+static bool is_behind(const struct ns_watch *watch, const struct ns_owned *place,
+                      const struct ns_netns *netns, const struct ns_diag_key *key)
+{
+    if (place->connection)
+        return place->connection->watched.is_behind;
+    return watch->n_behind < BEHIND_MOST && find_peer(watch, place->pid) < watch->n_peers &&
+           !ns_table_is_server(netns, key);
+}
+
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct ns_watch *watch = context;
@@ -89,8 +112,9 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         return;
     struct ns_owned *place = ns_owners_place(&watch->table.owners, seen->inode, true);
     struct ns_connection *other = NULL; /* this is the peer of a chosen one */
-    if (!watch->table.owners.all && !place->chosen &&
-        !(other = ns_table_other_end(&watch->table, netns, &seen->key)))
+    bool chosen = watch->table.owners.all || place->chosen;
+    if (!chosen && !(other = ns_table_other_end(&watch->table, netns, &seen->key)) &&
+        !is_behind(watch, place, netns, &seen->key))
         return;
     if (place->pid == 0 && !place->listed) {
         watch->owners_wanted = true;
@@ -103,7 +127,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
             other->wants_peer = true;
         return;
     }
-    watch->connections += !other;
+    bool is_new = !place->connection;
+    watch->connections += chosen;
     struct ns_connection *connection =
         ns_table_take(&watch->table, place, netns, seen, watch->tick, &full);
     if (full && !place->listed) {
@@ -113,11 +138,17 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     watch->idle += !connection && !full;
     if (!connection)
         return;
+    if (is_new && !chosen) {
+        connection->watched.is_behind = !other;
+        watch->n_behind += !other;
+        if (other && watch->n_peers < PEERS_MOST && find_peer(watch, place->pid) == watch->n_peers)
+            watch->peers[watch->n_peers++] = place->pid;
+    }
     ns_sampler_take(&watch->sampler, connection, &seen->look);
     watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->look.at);
     connection->list = watch->list;
     connection->wants_peer |=
-        connection->watched.judge.verdict.looks == 1 && !other && !watch->table.owners.all;
+        connection->watched.judge.verdict.looks == 1 && place->chosen && !watch->table.owners.all;
 }
 
 /* A list takes very much longer than these questions, so that lists are rare. They are still needed

@@ -12,7 +12,8 @@
 struct ns_watch;
 
 /* Watch a process and its children, now and later, with the other ends of their connections if they
- * are on this host; pid 0: every process that the caller may examine.
+ * are on this host, and some connections of the processes there to further servers; pid 0: every
+ * process that the caller may examine.
  * -EPERM or -EACCES: pid may not be examined; -ESRCH: it does not exist; -EPROTONOSUPPORT: the
  * kernel has no INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a
  * program must be forked before. Calls held while samples are taken. */

@@ -31,6 +31,7 @@ struct ns_watched {
     struct ns_address local, remote;
     bool ended;
     bool is_peer;       /* its process is not chosen: it is the other end of a chosen connection */
+    bool is_behind;     /* it is another connection of such a process, to a server */
     bool traffic;       /* there was traffic between the first and the last sample */
     uint64_t active_at; /* the last traffic, CLOCK_MONOTONIC ns; 0: none recently */
     struct ns_judge judge;

@@ -178,6 +178,54 @@ END
     expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]}  # is it faster then? 'cure --undo' restores it"
 }
 
+# bounded FILE: each row claims no more time than the holds of its two ends lasted.
+bounded() {
+    says "$1" 'all(row["lost_ms"] <= 1 + sum(hold["cost_ms"] for hold in o["holds"] if hold["row"] in (i, row["other_end"]))
+        for i, row in enumerate(o["rows"]))'
+}
+
+@test "a delay behind the peer is no stall of this connection, and the next command finds it" {
+    local kind behind=("$python" tests/probes/behind.py) server
+    ns_serve server "${behind[@]}" server
+    server=$port
+    # The control: without a relay the same answers are held on this connection.
+    diagnosed -- "${behind[@]}" client "$server" 60
+    says "$T/o.json" 'o["grade"] == "proven" and peers[0]["grade"] == "proven"'
+    bounded "$T/o.json"
+    for kind in parts nodelay whole; do
+        ns_serve "$kind" "${behind[@]}" relay "$kind" "$server"
+        diagnosed -- "${behind[@]}" client "$port" 120
+        expect_status 0
+        bounded "$T/o.json"
+        says "$T/o.json" 'o["grade"] in ("none", "cannot tell") and o["lost_ms"] == 0'
+        expect_part stderr "[${NS_PID[$kind]}], the peer, itself waited for 127.0.0.1:$server, "
+        expect_part stderr "next: $(realpath "$NS") diagnose --pid ${NS_PID[$kind]} --for 10  # the peer: what does it wait for?"
+        ns_start client "${behind[@]}" client "$port" 100000
+        diagnosed --pid "${NS_PID[$kind]}" --for 2
+        says "$T/o.json" 'o["grade"] in ("proven", "likely") and o["rows"][0]["process"]["pid"] == '"${NS_PID[server]}"'
+            and o["rows"][0]["service"] == "127.0.0.1:'"$server"'"'
+        ns_stop client
+        ns_stop "$kind"
+    done
+}
+
+@test "a reader is told that the peer's program waits for its ACK, and an experiment proves it" {
+    local client
+    ns_serve acked "$python" tests/probes/behind.py acked
+    client=("$python" tests/probes/behind.py client "$port" 120)
+    run --separate-stderr "$NS" diagnose -- "${client[@]}"
+    expect 0 stderr has "a delayed ACK of python3" stderr has \
+        "${NS_PID[acked]}], the peer, held nothing, so its program may wait for that ACK" stderr has \
+        "next: $(realpath "$NS") diagnose --experiment acknowledge -- ${client[*]}  # is the answer sooner?"
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" --experiment acknowledge -- "${client[@]}"
+    expect 0 stderr has "waited for this end's delayed ACK" stderr has "next: $(realpath "$NS") run -- ${client[*]}"
+    says "$T/o.json" 'o["grade"] == "proven" and rows[0]["cures"][0]["measured"] and rows[0]["cures"][0]["does"] == "ack before-wait"
+        and len(rows[0]["cures"]) == 1'
+    # The control: the program does what the report says.
+    run --separate-stderr "$NS" run -- "${client[@]}"
+    holds "$output < 10"
+}
+
 @test "the exit status is the program's, or that of --fail-on and --max-lost-ms" {
     victim
     run "$NS" diagnose -- sh -c 'exit 7'

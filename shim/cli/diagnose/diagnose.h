@@ -36,6 +36,10 @@ struct ns_row_process {
     struct ns_trial trial;             /* of --experiment */
     uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
+    struct {               /* its other connections to servers: the longest waits on one of them */
+        struct ns_address at; /* unknown: it has none */
+        uint64_t n, ns;
+    } behind;
 };
 
 /* What one end can do, and how long a stalled request takes without and with it. */
@@ -66,11 +70,12 @@ struct ns_row {
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
     struct ns_conclusion conclusion;
-    struct ns_row *other;    /* the row of the other end, or NULL */
-    bool is_repeated;        /* it stalls, and so does its other end, an earlier row */
-    bool misses;             /* some requests may not have been seen */
-    bool counts;             /* its loss is not that of an earlier row */
-    bool is_held;            /* the other end stalls and holds what this one waits for */
+    struct ns_row *other;              /* the row of the other end, or NULL */
+    const struct ns_row_process *peer; /* the process there, even if it needs no row; or NULL */
+    bool is_repeated;                  /* it stalls, and so does its other end, an earlier row */
+    bool misses;                       /* some requests may not have been seen */
+    bool counts;                       /* its loss is not that of an earlier row */
+    bool is_held;                      /* the other end stalls and holds what this one waits for */
     bool both_hold;          /* both ends stall: each holds what the other one waits for */
     double own_ms;           /* the part of the loss that this end's holds, or its ACKs, cost */
     struct ns_cure cures[2]; /* of this end, that of a watched process, first */
@@ -123,6 +128,10 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
  * processes may still be writing. Another process wrote the records, so that everything in them is
  * checked. Returns how many files are not a record of this version. */
 size_t ns_recorded_read(int directory, struct ns_diagnosis *diagnosis);
+
+/* Note a connection of a process to a server, behind which the peers of the process may wait. */
+void ns_diagnosis_behind(struct ns_row_process *process, const struct ns_verdict *verdict,
+                         const struct ns_address *at);
 
 /* Add a hold to the row with this id. If there are too many, it is only counted. */
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
@@ -202,6 +211,9 @@ const char *ns_diagnosis_mixed(const struct ns_row *row);
 
 /* "the peer took long to answer, 3 times, 20.1 ms each" */
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
+
+/* Does the peer seem to have waited for something behind it? */
+bool ns_row_waits_behind(const struct ns_row *row);
 
 /* "; ", before and the longest delay of n rows, or "" if that took less than 1 ms. */
 const char *ns_words_longest_delay(const struct ns_row *rows, size_t n, const char *before);

@@ -245,6 +245,14 @@ static bool is_startable(const struct ns_row_process *process)
            !process->unit[0] && !process->in_container;
 }
 
+/* Can an experiment show whether the peer's program waits for the ACKs of the one that was started?
+ */
+static bool is_triable(const struct ns_row *row)
+{
+    return row->verdict.doubt == NS_DOUBT_PEER && row->peer && row->peer->behind.ns == 0 &&
+           row->process->is_reachable && row->process->trial.what == NS_EXPERIMENT_NONE;
+}
+
 /* What may decide a doubt: the view from inside, or, where no preload reaches the process, whether
  * it is faster with TCP_NODELAY. */
 static const char *trial(const struct ns_report *report, struct ns_row_process *process)
@@ -262,11 +270,38 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
                     joined(report->program, true), command);
 }
 
+/* The row whose peer took longest, and seems to have waited for something behind it; NULL: none, or
+ * what was held took longer. */
+static const struct ns_row *behind(const struct ns_diagnosis *diagnosis)
+{
+    uint64_t most = (uint64_t)(diagnosis->lost_ms * 1e6);
+    const struct ns_row *found = NULL;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_row *row = &diagnosis->rows[i];
+        if (!row->is_peer && ns_row_waits_behind(row) &&
+            row->verdict.delays_ns[NS_DELAY_PEER] > most) {
+            most = row->verdict.delays_ns[NS_DELAY_PEER];
+            found = row;
+        }
+    }
+    return found;
+}
+
+/* What shows why the peer takes so long. */
+static const char *ask_peer(const struct ns_report *report, const struct ns_row *row)
+{
+    const struct ns_row_process *peer = row->peer;
+    return peer && peer->pid && is_running(peer)
+               ? ns_words("%s diagnose --pid %d --for 10  # the peer: what does it wait for?",
+                          quoted(report->command), peer->pid)
+               : elsewhere(row);
+}
+
 static const char *next_step(const struct ns_report *report, const struct ns_row *first)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
-    const struct ns_row *open = NULL, *unclear = NULL;
-    if (first && first->conclusion.stalls) {
+    const struct ns_row *open = NULL, *unclear = NULL, *slow = behind(diagnosis);
+    if (first && first->conclusion.stalls && !(slow && own_end(first) == slow)) {
         const struct ns_row *own = own_end(first);
         return is_out_of_reach(own) ? ns_words("set TCP_NODELAY, or write each request at once, in "
                                                "the source of %s",
@@ -276,6 +311,9 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = &diagnosis->rows[i];
         enum ns_doubt doubt = row->verdict.doubt;
+        if (report->program && is_triable(row))
+            return ns_words("%s diagnose --experiment acknowledge -- %s  # is the answer sooner?",
+                            quoted(report->command), joined(report->program, true));
         if (doubt == NS_DOUBT_PEER && !row->other)
             open = row;
         else if ((doubt == NS_DOUBT_ANSWERS || doubt == NS_DOUBT_PEER) &&
@@ -285,7 +323,10 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
                       : doubt == NS_DOUBT_ANSWERS && row->process->unreachable))
             unclear = row;
     }
-    return open ? elsewhere(open) : unclear ? trial(report, unclear->process) : "";
+    return open      ? elsewhere(open)
+           : unclear ? trial(report, unclear->process)
+           : slow    ? ask_peer(report, slow)
+                     : "";
 }
 
 /* What helps without a restart. */
@@ -297,7 +338,7 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
      * it, the limit of delayed ACKs does. */
     bool holds = row->conclusion.holds;
-    if (row->other && (!holds || row->process->pid == 0)) {
+    if (row->other && ((!holds && row->n_cures > 1) || row->process->pid == 0)) {
         row = row->other;
         holds = !holds;
     }

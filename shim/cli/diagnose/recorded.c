@@ -235,7 +235,8 @@ static void judge_slot(struct replay *replay, const struct record *record, uint3
     ns_verdict_waits(&judge.verdict, buckets, slot->waited_ns);
     ns_verdict_delay(&judge.verdict, NS_DELAY_PEER, slot->slow, slot->slow_ns);
     ns_verdict_arrivals(&judge.verdict, phases, slot->late_ns, record->head.tick_ns);
-    ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
+    if (record->head.experiment != NS_EXPERIMENT_ACKNOWLEDGE) /* its samples have them */
+        ns_verdict_parts(&judge.verdict, slot->parts, slot->parts_ns);
     /* The counts of the library are complete, even if samples were lost. */
     judge.verdict.requests = slot->requests;
     judge.verdict.calls = slot->writes + slot->reads;

@@ -165,41 +165,85 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
     found->is_cured = ns_verdict_try(&found->verdict, found->trial);
 }
 
-/* Did this end hold bytes until our ACK came? From outside, its waits are not known, but a few
- * short holds do not explain data that often comes behind our delayed ACKs. */
+void ns_diagnosis_behind(struct ns_row_process *process, const struct ns_verdict *verdict,
+                         const struct ns_address *at)
+{
+    const uint64_t waits[][2] = {
+        {verdict->delays_ns[NS_DELAY_PEER], verdict->delays[NS_DELAY_PEER]},
+        {verdict->receiving_ns, verdict->receiving},
+        {verdict->most_ns, verdict->stalls + verdict->maybe},
+    };
+    if (!process->behind.at.known)
+        process->behind.at = *at;
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+        if (waits[i][0] > process->behind.ns) {
+            process->behind.ns = waits[i][0];
+            process->behind.n = waits[i][1];
+            process->behind.at = *at;
+        }
+}
+
+/* Did this end hold bytes until our ACK came, and for so long? From outside, its waits are not
+ * known. */
 static bool may_hold(const struct ns_row *row, const struct ns_verdict *ours)
 {
     const struct ns_verdict *verdict = &row->verdict;
-    return verdict->grade >= NS_GRADE_LIKELY ||
-           (verdict->grade == NS_GRADE_CANNOT_TELL && verdict->doubt != NS_DOUBT_PEER) ||
-           (row->source == NS_SOURCE_OUTSIDE && verdict->late > 0 &&
+    bool unknown = verdict->grade == NS_GRADE_CANNOT_TELL && verdict->doubt != NS_DOUBT_PEER;
+    return (unknown && verdict->late + verdict->maybe == 0) ||
+           ((unknown || verdict->grade >= NS_GRADE_LIKELY || row->source == NS_SOURCE_OUTSIDE) &&
             ns_verdict_may_explain(verdict, ours));
 }
 
-/* A peer that was watched as well, and was never held while it waited, cannot be delayed by our
- * ACKs. If several rows may be the peer, none of them may be held. Where the program never answers,
- * a peer that seems to wait for our delayed-ACK timer waits for the ACK itself. */
+/* Has the process of this row other connections to servers? */
+static bool waits_behind(struct ns_diagnosis *diagnosis, const struct ns_row *row)
+{
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        const struct ns_row *other = &diagnosis->rows[i];
+        if (other != row && other->process == row->process && other->role == NS_ROLE_CLIENT)
+            ns_diagnosis_behind(row->process, &other->verdict, &other->service);
+    }
+    return row->process->behind.at.known;
+}
+
+/* A peer that was watched as well, and that held nothing for so long, is not delayed by our ACKs in
+ * that way. If several rows may be the peer, none of them may be held. Its program may still wait
+ * for an ACK of ours, unless it has connections of its own, behind which it may wait as long. Where
+ * our program never answers, a peer that seems to wait for our delayed-ACK timer waits for the ACK
+ * itself. */
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *other = other_end(diagnosis, row);
+        row->peer = other ? other->process : NULL;
+        if (other)
+            ns_verdict_meet(&row->verdict, &other->verdict);
+    }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         bool answers = row->source == NS_SOURCE_OUTSIDE || verdict->requests > 0;
         bool receives = verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0 && answers;
-        bool seen = false, held = false;
+        bool holds = false, relays = false;
+        uint64_t held = 0, held_ns = 0;
         for (size_t j = 0; j < diagnosis->n_rows; j++)
             if (meet(row, &diagnosis->rows[j])) {
-                seen = true;
-                held |= may_hold(&diagnosis->rows[j], verdict);
+                const struct ns_verdict *other = &diagnosis->rows[j].verdict;
+                holds |= may_hold(&diagnosis->rows[j], verdict);
+                held += other->late + other->maybe + other->stalls;
+                held_ns += other->late_ns + other->most_ns;
+                relays |= waits_behind(diagnosis, &diagnosis->rows[j]);
             }
-        if ((receives || verdict->doubt == NS_DOUBT_PEER) && seen && !held)
-            ns_verdict_clear_receiving(&row->verdict);
+        if (receives && row->peer && (held > 0 || !holds))
+            ns_verdict_bound_receiving(&row->verdict, holds ? held : 0, holds ? held_ns : 0);
+        if (relays && !holds)
+            ns_verdict_clear_gaps(&row->verdict);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         struct ns_row *row = &diagnosis->rows[i];
-        const struct ns_row *other = other_end(diagnosis, row);
+        const struct ns_row *other = row->is_peer ? other_end(diagnosis, row) : NULL;
         if (other)
-            ns_verdict_meet(&row->verdict, &other->verdict);
+            ns_verdict_outweigh(&row->verdict, other->verdict.delays_ns[NS_DELAY_PEER]);
     }
 }
 
@@ -285,39 +329,23 @@ static void find_cures(struct ns_row *row)
         };
     }
     /* If the other end was seen to hold nothing, it has nothing to push. */
-    row->n_cures = !holds && other && other->source == NS_SOURCE_INSIDE &&
-                           other->verdict.stalls + other->verdict.maybe + other->verdict.late == 0
-                       ? 1
-                       : 2;
+    row->n_cures =
+        !holds && other && other->verdict.stalls + other->verdict.maybe + other->verdict.late == 0
+            ? 1
+            : 2;
 }
 
-/* What the other end's holds explain is no delay of the peer. */
-static void take_delays(struct ns_verdict *verdict, const struct ns_conclusion *other)
+/* What the other end's holds explain is no delay of the peer: their number, if they are most of the
+ * time, and never more than the time. Returns whether they are. */
+static bool take_delays(struct ns_verdict *verdict, const struct ns_conclusion *other)
 {
     uint64_t *times = &verdict->delays[NS_DELAY_PEER], *ns = &verdict->delays_ns[NS_DELAY_PEER];
     uint64_t least = *times < other->stalled ? *times : other->stalled;
-    *ns -= least ? *ns / *times * least : 0;
-    *times -= least;
-}
-
-/* The other end holds what this row waits for: they have the same stalls. The view from inside
- * misses none. */
-static void share_figures(struct ns_row *row, struct ns_row *holder)
-{
-    const struct ns_verdict *seen = &row->verdict;
-    struct ns_conclusion *conclusion = &holder->conclusion;
-    if (row->source == NS_SOURCE_INSIDE && holder->misses &&
-        seen->receiving >= conclusion->stalled) {
-        conclusion->stalled = seen->receiving;
-        conclusion->lost_ms = holder->own_ms = (double)seen->receiving_ns / 1e6;
-        holder->verdict.requests = seen->requests;
-        holder->misses = false;
-    }
-    row->misses = holder->misses;
-    if (row->conclusion.stalls) {
-        row->conclusion.stalled = conclusion->stalled;
-        row->conclusion.lost_ms = conclusion->lost_ms;
-    }
+    uint64_t waited = least ? *ns / *times * least : 0, held = (uint64_t)(other->lost_ms * 1e6);
+    bool explains = held >= waited / 2;
+    *ns -= explains ? waited : held;
+    *times -= explains ? least : 0;
+    return explains;
 }
 
 /* Compare a row with that of the other end, of which at least one stalls. */
@@ -328,14 +356,18 @@ static void compare_ends(struct ns_row *row, struct ns_row *other)
     bool others = other->other != row && row->verdict.gaps == 0 && !row->conclusion.stalls;
     if (!other->conclusion.stalls || !other->conclusion.holds || others)
         return;
-    take_delays(&row->verdict, &other->conclusion);
+    bool explains = take_delays(&row->verdict, &other->conclusion);
     row->both_hold = holds && other->other == row;
-    row->is_held =
-        !row->both_hold && !row->is_cured && !(holds && row->verdict.grade == NS_GRADE_PROVEN);
+    row->is_held = explains && !row->both_hold && !row->is_cured &&
+                   !(holds && row->verdict.grade == NS_GRADE_PROVEN);
     if (row->is_held)
-        share_figures(row, other);
-    else if (row->both_hold)
+        row->misses = other->misses;
+    if (row->is_held && row->conclusion.stalls) { /* they have the same stalls */
+        row->conclusion.stalled = other->conclusion.stalled;
+        row->conclusion.lost_ms = other->conclusion.lost_ms;
+    } else if (row->both_hold) {
         row->conclusion.lost_ms = row->own_ms + other->own_ms;
+    }
 }
 
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)

@@ -9,6 +9,10 @@
 
 #define MS 1e6 /* nanoseconds */
 
+/* So many delays may have one cause behind the peer, and a delayed ACK there takes so long:
+ * TCP_DELACK_MIN less a tick, and as much again for its adaptive part. */
+enum { BEHIND_LEAST = 3, DELAYED_LEAST_MS = 36, DELAYED_MOST_MS = 80 };
+
 /* A process that waited for a CPU for this part of its delays may have caused them. */
 enum { QUEUED_PART = 4 };
 
@@ -75,6 +79,28 @@ static const char *queued(const struct ns_row_process *process, uint64_t ns)
                     (double)process->queued_ns / MS);
 }
 
+bool ns_row_waits_behind(const struct ns_row *row)
+{
+    const struct ns_verdict *verdict = &row->verdict;
+    uint64_t n = verdict->delays[NS_DELAY_PEER], ns = verdict->delays_ns[NS_DELAY_PEER];
+    double mean = mean_ms(ns, n);
+    return row->role != NS_ROLE_SERVER && n >= BEHIND_LEAST &&
+           ((row->peer && row->peer->behind.ns >= ns / 2) ||
+            (mean >= DELAYED_LEAST_MS && mean <= DELAYED_MOST_MS));
+}
+
+/* Why may the peer have taken so long? */
+static const char *behind(const struct ns_row *row)
+{
+    const struct ns_row_process *peer = row->peer;
+    if (!ns_row_waits_behind(row))
+        return "";
+    if (!peer || peer->behind.ns == 0)
+        return "; a delayed ACK takes as long, so the peer may wait for one";
+    return ns_words("; %s, the peer, itself waited for %s, %s", ns_words_process(peer),
+                    ns_words_address(&peer->behind.at), times(peer->behind.n, peer->behind.ns));
+}
+
 const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
 {
     uint64_t n = row->verdict.delays[delay], ns = row->verdict.delays_ns[delay];
@@ -89,8 +115,8 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
         text = ns_words("%s came after %.1f ms, and this view cannot show why",
                         ns_count(n, "answer"), mean_ms(ns, n));
     const char *more = queued(row->process, ns);
-    if (is_server && !*more)
-        more = "; how long the server takes is seen at the client";
+    if (!*more)
+        more = is_server ? "; how long the server takes is seen at the client" : behind(row);
     return ns_words("%s%s", text, more);
 }
 
@@ -122,6 +148,9 @@ static const char *other_end(const struct ns_row *other)
 {
     const struct ns_verdict *verdict = other ? &other->verdict : NULL;
     uint64_t n = other ? verdict->late + verdict->maybe + verdict->stalls : 0;
+    if (other && n == 0)
+        return ns_words("%s, the peer, held nothing, so its program may wait for that ACK",
+                        ns_words_process(other->process));
     if (n == 0)
         return "only the peer's end shows whether it was held until that ACK came";
     return ns_words("%s, the peer, held bytes %s", ns_words_process(other->process),

@@ -145,7 +145,7 @@ void ns_report_print(const struct ns_report *report, int width)
     print_rows(diagnosis, width);
     for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            ns_print(stderr, "%sexperiment: %s\n", n++ == 0 ? "\n" : "",
+            ns_print(stderr, n++ ? "experiment: %s\n" : "\nexperiment: %s\n",
                      ns_diagnosis_experiment(diagnosis->processes[i]));
     if (report->next || diagnosis->n_notes)
         ns_print(stderr, "\n");

@@ -110,6 +110,8 @@ static struct ns_row connection_of(struct session *session, struct ns_watched *w
 static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
 {
     struct session *session = context;
+    if (watched->is_behind)
+        return;
     struct ns_row connection = connection_of(session, watched);
     const struct ns_row *row = ns_diagnosis_row(session->diagnosis, &connection);
     ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
@@ -123,6 +125,10 @@ static void harvest(void *context, struct ns_watched *watched)
         return;
     struct ns_row connection = connection_of(session, watched);
     ns_judge_verdict(&watched->judge, &connection.verdict);
+    if (watched->is_behind && watched->traffic)
+        ns_diagnosis_behind(connection.process, &connection.verdict, &watched->remote);
+    if (watched->is_behind)
+        return;
     if (!watched->ended && !watched->traffic &&
         (watched->active_at == 0 || connection.verdict.watched_ns >= IDLE_MS * MS)) {
         session->diagnosis->idle++;

@@ -83,6 +83,8 @@ static struct ns_top_row *row_of(struct ns_top *top, struct ns_watched *watched)
 void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
 {
     struct ns_top *top = context;
+    if (watched->is_behind)
+        return;
     struct ns_top_row *row = row_of(top, watched);
     /* If only earlier bytes were answered, nothing shows that the program waited. */
     if (!hold->waited || (!hold->certain && hold->answered == 0))
@@ -108,6 +110,8 @@ bool ns_top_is_shown(const struct ns_top_row *row)
 static void count_connection(void *context, struct ns_watched *watched)
 {
     struct ns_top *top = context;
+    if (watched->is_behind)
+        return;
     struct ns_top_row *row = row_of(top, watched);
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+# A server whose answer is two writes, a relay before it, and their client. Usage:
+#
+#   behind.py server              the second write of each answer waits for the reader's ACK
+#   behind.py acked               each of its three writes is made when the one before is acknowledged
+#   behind.py relay KIND PORT     passes requests to this port: "parts" passes what it reads at once, "nodelay" with
+#                                 TCP_NODELAY, "whole" passes whole answers
+#   behind.py client PORT ROUNDS  prints the median of the rounds in ms
+#
+# The first three print "listening on port PORT".
+import fcntl
+import select
+import socket
+import statistics
+import struct
+import sys
+import termios
+import time
+
+HEAD, BODY = 17, 100
+
+
+def connections():
+    listener = socket.create_server(("127.0.0.1", 0))
+    print("listening on port", listener.getsockname()[1], flush=True)
+    while True:
+        yield listener.accept()[0]
+
+
+def serve():
+    for connection in connections():
+        while connection.recv(100):
+            connection.send(b"h" * HEAD)
+            connection.send(b"b" * BODY)
+
+
+def unacknowledged(connection):
+    return struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]
+
+
+def serve_acked():
+    for connection in connections():
+        while connection.recv(100):
+            for size in HEAD, BODY - 50, 50:
+                connection.send(b"x" * size)
+                while unacknowledged(connection):
+                    time.sleep(0.0002)
+
+
+def read(connection, size):
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data))
+    return data
+
+
+def relay(kind, port):
+    for client in connections():
+        server = socket.create_connection(("127.0.0.1", port))
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, kind == "nodelay")
+        data = b"request"
+        while data:
+            ready = select.select([client, server], [], [])[0]
+            for end in ready:
+                data = read(server, HEAD + BODY) if kind == "whole" and end is server else end.recv(4096)
+                (server if end is client else client).send(data)
+        client.close()
+        server.close()
+
+
+def ask(port, rounds):
+    connection = socket.create_connection(("127.0.0.1", port))
+    took = []
+    for _ in range(rounds):
+        began = time.monotonic()
+        connection.send(b"request")
+        read(connection, HEAD + BODY)
+        took.append((time.monotonic() - began) * 1e3)
+    print(f"{statistics.median(took):.1f}")
+
+
+what, *words = sys.argv[1:]
+if what == "client":
+    ask(*map(int, words))
+elif what == "relay":
+    relay(words[0], int(words[1]))
+else:
+    {"server": serve, "acked": serve_acked}[what]()
