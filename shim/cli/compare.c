@@ -232,7 +232,5 @@ int ns_compare_main(void)
         return NS_FAIL("no program is named; see 'nagleshim compare --help'");
     if (!take_environment(&comparison) || !ns_outfile_open(&comparison.output))
         return NS_EXIT_ERROR;
-    int status = compare(&comparison);
-    ns_outfile_drop(&comparison.output);
-    return status;
+    return compare(&comparison);
 }

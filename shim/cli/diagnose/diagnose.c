@@ -57,10 +57,8 @@ static int add_status(const struct ns_diagnose_options *options, int of_program,
 
 static bool write_policy(struct ns_outfile *file, struct ns_report *report)
 {
-    if (!report->policy) {
-        ns_outfile_drop(file);
+    if (!report->policy)
         return true;
-    }
     NS_AUTO_FREE char *text = ns_output_json(report->policy);
     bool ok = ns_outfile_write(file, text);
     report->policy_file = ok ? file->name : NULL;
@@ -182,7 +180,7 @@ static bool take_options(struct ns_diagnose_options *options)
         .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),
         .json.name = ns_option_text(NS_DIAGNOSE_JSON),
         .page.name = ns_option_text(NS_DIAGNOSE_REPORT),
-        .policy.name = ns_option_text(NS_DIAGNOSE_POLICY),
+        .policy = {.name = ns_option_text(NS_DIAGNOSE_POLICY), .is_shared = true},
         .experiment = ns_option_text(NS_DIAGNOSE_EXPERIMENT),
         .outside = ns_option_text(NS_DIAGNOSE_OUTSIDE),
     };
@@ -196,17 +194,12 @@ static bool take_options(struct ns_diagnose_options *options)
 int ns_diagnose_main(void)
 {
     struct ns_diagnose_options options;
-    int status = NS_EXIT_ERROR;
     if (!take_options(&options))
-        return status;
+        return NS_EXIT_ERROR;
     if (options.page.name && !ns_output_object()) /* main makes it for --json */
         ns_output_start(false);
-    options.json.fd = options.page.fd = options.policy.fd = -1;
-    if (ns_outfile_open(&options.json) && ns_outfile_open(&options.page) &&
-        ns_outfile_open(&options.policy))
-        status = run(&options);
-    ns_outfile_drop(&options.json);
-    ns_outfile_drop(&options.page);
-    ns_outfile_drop(&options.policy);
-    return status;
+    return ns_outfile_open(&options.json) && ns_outfile_open(&options.page) &&
+                   ns_outfile_open(&options.policy)
+               ? run(&options)
+               : NS_EXIT_ERROR;
 }

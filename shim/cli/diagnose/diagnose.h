@@ -4,6 +4,7 @@
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
+#include "cli/file.h"
 #include "cli/output.h"
 #include "judge/judge.h"
 #include "policy/match.h"

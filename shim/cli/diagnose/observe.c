@@ -14,8 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#define PREFIX "nagleshim.diagnose."
 
 /* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
  * the file system (mostly its journal), and is killed if the disk is full. */
@@ -25,36 +29,71 @@ static bool is_memory(const char *directory)
     return statfs(directory, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-/* The directory in which observed processes leave their records. */
+/* The directory in which observed processes leave their records. While the command runs it holds a
+ * lock on it. */
 static char name[1024];
 static int directory = -1; /* its name may later be another directory's; -1: nothing is observed */
 
-static void remove_records(void)
+/* If the name is another directory's now, that is only removed if it is empty. */
+static void remove_directory(int fd, const char *path)
 {
-    if (directory < 0)
-        return;
-    NS_AUTO_CLOSEDIR DIR *list = fdopendir(directory);
+    NS_AUTO_CLOSEDIR DIR *list = fdopendir(fd);
     for (struct dirent *entry; list && (entry = readdir(list));)
         if (fnmatch("*" NS_RECORD_SUFFIX, entry->d_name, FNM_PERIOD) == 0)
-            unlinkat(directory, entry->d_name, 0);
-    /* If the name is another directory's now, it is only removed if it is empty. */
-    rmdir(name);
+            unlinkat(fd, entry->d_name, 0);
+    rmdir(path);
+}
+
+static void remove_records(void)
+{
+    if (directory >= 0)
+        remove_directory(directory, name);
     directory = -1;
+}
+
+/* Opens and locks a directory. -1: it is another user's, or a command that runs has it. */
+static int take_directory(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077) &&
+                   flock(fd, LOCK_EX | LOCK_NB) == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Removes what killed commands of this user have left in this place. */
+static void sweep(const char *place)
+{
+    NS_AUTO_GLOB glob_t found = {0};
+    glob(ns_words("%s/" PREFIX "??????", place), 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        int fd = take_directory(found.gl_pathv[i]);
+        if (fd >= 0)
+            remove_directory(fd, found.gl_pathv[i]);
+    }
 }
 
 static bool make_directory(void)
 {
     const char *place = getenv("TMPDIR");
+    struct stat st = {0};
     if (!place || *place != '/' || strlen(place) > sizeof name - 32 || !is_memory(place))
         place = "/dev/shm";
-    snprintf(name, sizeof name, "%s/nagleshim.XXXXXX", place);
-    if (!is_memory(place) || !mkdtemp(name))
+    if (!is_memory(place))
         return false;
+    sweep(place);
     atexit(remove_records); /* whatever fails */
-    directory = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (directory < 0)
-        rmdir(name);
-    return directory >= 0;
+    /* Another command may sweep it before it is locked. */
+    for (int tries = 0; tries < 8 && st.st_nlink == 0; tries++) {
+        remove_records();
+        snprintf(name, sizeof name, "%s/" PREFIX "XXXXXX", place);
+        directory = mkdtemp(name) ? take_directory(name) : -1;
+        if (directory >= 0)
+            fstat(directory, &st);
+    }
+    return st.st_nlink > 0;
 }
 
 #define OUTSIDE "seen from outside only: "

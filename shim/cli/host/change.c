@@ -5,19 +5,15 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/file.h"
 #include "cli/program/program.h"
 #include "process/scope.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { MODE = 0644, DIRECTORY_MODE = 0755 };
 
 bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
 {
@@ -30,65 +26,6 @@ bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t leng
     if (*path != '/') /* the loader searches for it */
         return ns_host_is_found(path, host->only);
     return realpath(path, real) && realpath(host->only, meant) && strcmp(real, meant) == 0;
-}
-
-/* The error of the first directory that cannot be made. */
-static int make_directories(const char *path)
-{
-    char directory[PATH_MAX];
-    int error = 0;
-    snprintf(directory, sizeof directory, "%s", path);
-    for (char *slash = directory; (slash = strchr(slash + 1, '/'));) {
-        *slash = '\0';
-        if (mkdir(directory, DIRECTORY_MODE) != 0 && errno != EEXIST && error == 0)
-            error = errno;
-        *slash = '/';
-    }
-    return error;
-}
-
-/* The directory of a file that is gone, unless it has other files. Keeps errno. */
-static void remove_directory(const char *path)
-{
-    char directory[PATH_MAX];
-    int error = errno;
-    snprintf(directory, sizeof directory, "%s", path);
-    rmdir(dirname(directory));
-    errno = error;
-}
-
-bool ns_file_remove(const char *path)
-{
-    bool removed = unlink(path) == 0 || errno == ENOENT;
-    remove_directory(path);
-    return removed;
-}
-
-/* Renames a temporary file. Neither systemd nor a loader reads one of that name. */
-bool ns_file_replace(const char *path, const void *data, size_t size)
-{
-    char temporary[PATH_MAX + 8];
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    NS_AUTO_FCLOSE FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
-                fchmod(fd, MODE) == 0 && fsync(fd) == 0 && rename(temporary, path) == 0;
-    int error = errno;
-    if (fd >= 0 && !good)
-        unlink(temporary);
-    errno = error;
-    return good;
-}
-
-bool ns_file_make(const char *path, const void *data, size_t size)
-{
-    int unmade = make_directories(path);
-    bool good = ns_file_replace(path, data, size);
-    if (!good && errno == ENOENT && unmade)
-        errno = unmade;
-    if (!good)
-        remove_directory(path);
-    return good;
 }
 
 int ns_change_make(struct ns_change *change)

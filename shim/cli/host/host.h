@@ -33,12 +33,6 @@ struct ns_change {
     bool done;
 };
 
-/* Replaces the file as a whole; ns_file_make: and makes missing directories; or removes it, and its
- * directory if that is then empty. False, and errno, if that fails. */
-bool ns_file_replace(const char *path, const void *data, size_t size);
-bool ns_file_make(const char *path, const void *data, size_t size);
-bool ns_file_remove(const char *path);
-
 /* Replaces or removes the file as a whole; makes missing directories. Does nothing if the file has
  * this text already. An exit status; an error is printed and leaves the file unchanged. */
 int ns_change_make(struct ns_change *change);

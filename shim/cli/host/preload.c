@@ -6,6 +6,7 @@
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
+#include "cli/file.h"
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "process/scope.h"

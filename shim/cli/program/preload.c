@@ -4,8 +4,8 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
+#include "cli/file.h"
 #include "cli/output.h"
-#include "process/open.h"
 #include "process/scope.h"
 
 #include <errno.h>

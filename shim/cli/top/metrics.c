@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/host/host.h"
+#include "cli/file.h"
 #include "cli/output.h"
 #include "process/scope.h"
 
@@ -151,7 +151,7 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
     fclose(out);
     if (strcmp(file, "-") == 0)
         ns_print_lines(stdout, text);
-    if (strcmp(file, "-") == 0 ? fflush(stdout) == 0 : ns_file_replace(file, text, length))
+    if (strcmp(file, "-") == 0 ? fflush(stdout) == 0 : ns_file_replace(file, text, NS_FILE_SHARED))
         return NS_EXIT_YES;
     int error = errno;
     ns_say("cannot write '%s': %s", file, strerror(error));

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* See file.h. Owns every file that the command writes: beside the old one, which it then replaces,
+ * so that a reader finds the old file or the new one. It must not write through a link, or into a
+ * file, that another user has put in its place. */
+#include "cli/file.h"
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "process/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DIRECTORY_MODE = 0755 };
+
+/* The error of the first directory that cannot be made. */
+static int make_directories(const char *path)
+{
+    char directory[PATH_MAX];
+    int error = 0;
+    snprintf(directory, sizeof directory, "%s", path);
+    for (char *slash = directory; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        if (mkdir(directory, DIRECTORY_MODE) != 0 && errno != EEXIST && error == 0)
+            error = errno;
+        *slash = '/';
+    }
+    return error;
+}
+
+/* The directory of a file that is gone, unless it has other files. Keeps errno. */
+static void remove_directory(const char *path)
+{
+    char directory[PATH_MAX];
+    int error = errno;
+    snprintf(directory, sizeof directory, "%s", path);
+    rmdir(dirname(directory));
+    errno = error;
+}
+
+bool ns_file_remove(const char *path)
+{
+    bool removed = unlink(path) == 0 || errno == ENOENT;
+    remove_directory(path);
+    return removed;
+}
+
+/* Neither systemd nor a loader reads a file with the name of the temporary one. */
+static bool replace(const char *path, const void *data, size_t size, mode_t mode, bool is_durable)
+{
+    char temporary[PATH_MAX + 8];
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    NS_AUTO_FCLOSE FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
+                fchmod(fd, mode) == 0 && (!is_durable || fsync(fd) == 0) &&
+                rename(temporary, path) == 0;
+    int error = errno;
+    if (fd >= 0 && !good)
+        unlink(temporary);
+    errno = error;
+    return good;
+}
+
+bool ns_file_replace(const char *path, const char *text, mode_t mode)
+{
+    return replace(path, text, strlen(text), mode, false);
+}
+
+bool ns_file_make(const char *path, const void *data, size_t size)
+{
+    int unmade = make_directories(path);
+    bool good = replace(path, data, size, NS_FILE_SHARED, true);
+    if (!good && errno == ENOENT && unmade)
+        errno = unmade;
+    if (!good)
+        remove_directory(path);
+    return good;
+}
+
+/* Two names for one file have the same key; NULL: a device, which takes any number of results. */
+static const char *key_of(const char *name)
+{
+    char directory[PATH_MAX], base[PATH_MAX];
+    struct stat st;
+    if ((strcmp(name, "-") == 0 ? fstat(STDOUT_FILENO, &st) : stat(name, &st)) == 0)
+        return S_ISCHR(st.st_mode) ? NULL : ns_words("%ju %ju", st.st_dev, st.st_ino);
+    snprintf(directory, sizeof directory, "%s", name);
+    snprintf(base, sizeof base, "%s", name);
+    return stat(dirname(directory), &st) != 0
+               ? NULL
+               : ns_words("%ju %ju %s", st.st_dev, st.st_ino, basename(base));
+}
+
+bool ns_outfile_claim(const char *name)
+{
+    static const char *claimed[4];
+    static unsigned n;
+    const char *key = key_of(name);
+    for (unsigned i = 0; key && i < n; i++)
+        if (strcmp(claimed[i], key) == 0)
+            return NS_REFUSE("'%s' is named by two options; name a file of its own for each", name);
+    if (key)
+        claimed[n++] = key;
+    return true;
+}
+
+/* 0 or an error. What is no regular file, such as a pipe, is opened. */
+static int find_place(struct ns_outfile *file)
+{
+    char directory[PATH_MAX];
+    struct stat st, at;
+    snprintf(directory, sizeof directory, "%s", file->name);
+    if (stat(dirname(directory), &at) != 0)
+        return errno;
+    bool is_there = lstat(file->name, &st) == 0;
+    /* As fs.protected_symlinks and fs.protected_fifos have it, which may be off. */
+    if (is_there && !S_ISREG(st.st_mode) && at.st_mode & S_ISVTX && st.st_uid != geteuid())
+        return EACCES;
+    if (is_there && stat(file->name, &st) == 0 && !S_ISREG(st.st_mode)) {
+        file->fd = open(file->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return file->fd < 0 ? errno : 0;
+    }
+    if (!realpath(file->name, file->path))
+        snprintf(file->path, sizeof file->path, "%s", file->name);
+    snprintf(directory, sizeof directory, "%s", file->path);
+    return faccessat(AT_FDCWD, dirname(directory), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+static bool say_failure(const struct ns_outfile *file, int error)
+{
+    return NS_REFUSE("cannot write '%s': %s", file->name, strerror(error));
+}
+
+bool ns_outfile_is_stdout(const struct ns_outfile *file)
+{
+    return file->name && strcmp(file->name, "-") == 0;
+}
+
+bool ns_outfile_open(struct ns_outfile *file)
+{
+    int error = 0;
+    file->fd = -1;
+    if (!file->name)
+        return true;
+    if (!ns_outfile_is_stdout(file))
+        error = find_place(file);
+    else if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
+        error = EBADF;
+    else if ((file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
+        error = errno;
+    return error ? say_failure(file, error) : ns_outfile_claim(file->name);
+}
+
+bool ns_outfile_write(struct ns_outfile *file, const char *text)
+{
+    if (!file->name)
+        return true;
+    bool good = file->fd < 0 ? ns_file_replace(file->path, ns_words("%s\n", text),
+                                               file->is_shared ? NS_FILE_SHARED : NS_FILE_PRIVATE)
+                             : dprintf(file->fd, "%s\n", text) >= 0 && close(file->fd) == 0;
+    return good || say_failure(file, errno);
+}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+# Promise: What the command writes about other users' processes only its own user can read, no file of another user gets it,
+# and nothing of it stays behind.
+
+load ../helpers/doctor
+
+setup() {
+    ns_setup
+    ns_python
+}
+
+# begin_diagnosis NAME: starts a diagnosis of a program that runs on. Sets made to its directory of records.
+begin_diagnosis() {
+    ns_start "$1" "${inside[@]}" "$NS" diagnose -- sh -c \
+        'touch "$NAGLESHIM_RECORD/1-1.record"; echo "$$ $NAGLESHIM_RECORD"; exec sleep 60'
+    ns_wait_for "$T/$1.out" '/nagleshim\.'
+    read -r pid made <"$T/$1.out"
+    also "$1-program" "$pid"
+    "${inside[@]}" test -e "$made/1-1.record"
+}
+
+@test "reports and JSON are for their user only and are replaced as a whole; a policy is for every user" {
+    victim
+    echo old >"$T/o.json"
+    exec {old}<"$T/o.json"
+    local i
+    for i in 1 2 3 4 5; do # on a busy machine stalls may not be proven
+        [[ -e $T/p.json ]] || "$NS" diagnose --json "$T/o.json" --report "$T/o.html" --policy "$T/p.json" -- "${stalling[@]}"
+    done >/dev/null 2>&1
+    [[ $(stat -c %a "$T/o.json" "$T/o.html" "$T/p.json" | xargs) == '600 600 644' && $(cat <&"$old") == old ]]
+    says "$T/o.json" 'o["status"] == 0'
+    run --separate-stderr "$NS" compare --runs 5 --json "$T/c.json" -- true
+    [[ $status -eq 0 && $(stat -c %a "$T/c.json") == 600 && -z $(find "$T" -name '*.json.*') ]]
+    # A link of one's own leads on, and stays.
+    mkdir "$T/there"
+    ln -s there/result.json "$T/link.json"
+    echo old >"$T/there/result.json"
+    "$NS" diagnose --json "$T/link.json" -- true 2>/dev/null
+    says "$T/there/result.json" 'o["status"] == 0'
+    [[ -L $T/link.json ]]
+}
+
+@test "no link and no pipe of another user in a sticky directory gets a report" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    mkdir -m 1777 "$T/sticky"
+    let_others_in "$T"
+    echo precious >"$T/precious"
+    "${as_other[@]}" ln -s "$T/precious" "$T/sticky/link"
+    "${as_other[@]}" mkfifo "$T/sticky/pipe"
+    exec {reader}<>"$T/sticky/pipe"
+    local name
+    for name in link pipe; do
+        run --separate-stderr "$NS" diagnose --json "$T/sticky/$name" -- true
+        expect 2 stderr is "nagleshim diagnose: cannot write '$T/sticky/$name': Permission denied"
+        run --separate-stderr "$NS" compare --runs 5 --json "$T/sticky/$name" -- true
+        expect 2 stderr is "nagleshim compare: cannot write '$T/sticky/$name': Permission denied"
+    done
+    if read -rt 0 -u "$reader"; then wrong "the pipe has something"; fi
+    [[ $(cat "$T/precious") == precious ]]
+    # Those of one's own get it.
+    ln -s "$T/precious" "$T/sticky/own"
+    "$NS" diagnose --json "$T/sticky/own" -- true 2>/dev/null
+    says "$T/precious" 'o["status"] == 0'
+    # A file of another user is replaced, not written.
+    "${as_other[@]}" sh -c 'echo theirs >"$1"' sh "$T/sticky/file"
+    exec {theirs}<"$T/sticky/file"
+    "$NS" diagnose --json "$T/sticky/file" -- true 2>/dev/null
+    [[ $(cat <&"$theirs") == theirs && $(stat -c '%u %a' "$T/sticky/file") == '0 600' ]]
+}
+
+@test "counters for Prometheus do not wait for the disk; a change of the system does" {
+    ns_needs_strace
+    strace -f -qq -e trace=fsync,fdatasync -o "$T/trace" "$NS" top --once --openmetrics "$T/top.prom" --interval 0.5
+    grep -q '^nagleshim_rounds_total' "$T/top.prom" && [[ $(stat -c %a "$T/top.prom") == 644 ]]
+    [[ $(grep -cE 'fsync|fdatasync' "$T/trace") -eq 0 ]]
+    [[ $EUID -eq 0 ]] || ns_skip "only root can change a system"
+    make_root
+    cp "$LIBRARY" "$root/libnagleshim.so"
+    add_libraries "$root" /bin/true
+    cp --parents -L /bin/true "$root"
+    strace -f -qq -e trace=fsync,rename -o "$T/trace" "$NS" host enable --preload --root "$root" --library /libnagleshim.so
+    grep -A1 fsync "$T/trace" | grep -q 'rename(.*ld\.so\.preload'
+}
+
+@test "what a killed diagnose has recorded is removed by the next one, and nothing else is" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    unset TMPDIR
+    ns_start names unshare --mount sh -c 'mount -t tmpfs -o mode=1777 none /dev/shm && echo mounted; exec sleep 600'
+    ns_wait_for "$T/names.out" mounted || ns_skip "no mount namespace"
+    local pid made running killed left names=/proc/${NS_PID[names]}
+    inside=(nsenter --mount="$names/ns/mnt" --root="$names/root" --wd="$names/cwd" --)
+    begin_diagnosis runs
+    running=$made
+    begin_diagnosis ends
+    killed=$made
+    ns_stop ends KILL
+    # Another user's directory, a link to a directory of one's own, and one that others may enter.
+    # shellcheck disable=SC2016 # the inner shell expands it
+    "${inside[@]}" sh -c 'cd /dev/shm && mkdir -m 700 nagleshim.diagnose.theirs mine && mkdir -m 755 nagleshim.diagnose.public &&
+        touch mine/x.record nagleshim.diagnose.public/x.record nagleshim.diagnose.theirs/x.record &&
+        chown 65534 nagleshim.diagnose.theirs && ln -s mine nagleshim.diagnose.abcdef'
+    "${inside[@]}" "$NS" diagnose -- true 2>/dev/null
+    left=$("${inside[@]}" find /dev/shm -name '*.record' | sort | xargs)
+    [[ $left == *"$running/1-1.record"* ]]
+    [[ $left == *mine/x.record* && $left == *theirs/x.record* && $left == *public/x.record* && $left != *"$killed"* ]]
+    ns_stop runs
+    [[ -z $("${inside[@]}" find "$killed" "$running" 2>/dev/null) ]]
+}
