@@ -31,10 +31,13 @@ __attribute__((noinline)) static ssize_t write_managed(int fd, const void *data,
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
-    if (__builtin_expect(passes(fd, conn, false), 1) ||
-        (ns_fd_is_conn(conn) && ns_out_goes_on(conn)))
-        return NS_REAL(write)(fd, data, size);
+    if (!ns_fd_is_open(fd))
+        return write_managed(fd, data, size);
+    struct ns_conn *conn = ns_fd_lookup(fd);
+    if (__builtin_expect(passes(fd, conn, false), 1))
+        return NS_NEXT(write)(fd, data, size);
+    if (ns_fd_is_conn(conn) && ns_out_goes_on(fd, conn))
+        return NS_NEXT(write)(fd, data, size);
     return write_managed(fd, data, size);
 }
 
@@ -63,7 +66,7 @@ static void rights_sent(int fd, const struct mmsghdr *messages, int from, unsign
     {                                                                                              \
         struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;               \
         if (__builtin_expect((may) && passes(fd, conn, sockets_only), 1) ||                        \
-            ((flags) == 0 && ns_fd_is_conn(conn) && ns_out_goes_on(conn)))                         \
+            ((flags) == 0 && ns_fd_is_conn(conn) && ns_out_goes_on(fd, conn)))                     \
             return NS_REAL(name) arguments;                                                        \
         return managed_##name arguments;                                                           \
     }

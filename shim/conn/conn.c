@@ -96,7 +96,6 @@ static void reset(struct ns_conn *conn)
     NS_PUT(conn, ack, NS_ACK_APP);
     NS_PUT(conn, ack_state, 0);
     NS_PUT(conn, writer, 0);
-    NS_PUT(conn, listed, 0);
     NS_PUT(conn, burst, 0);
     NS_PUT(conn, rule, NULL);
     struct ns_view *view = NS_GET(conn, view);

@@ -58,7 +58,6 @@ struct ns_conn {
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
-    _Atomic uint32_t listed;        /* ns_thread.list of the list that it is on; 0: none */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
     _Atomic uint64_t ack_state;     /* struct ns_ack_state */
     _Atomic uint64_t burst;         /* struct ns_burst */

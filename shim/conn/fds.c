@@ -48,11 +48,8 @@ static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
 
 static void drop(struct ns_conn *said)
 {
-    if (!ns_fd_is_conn(said))
-        return;
-    /* Lists of pending work are by number; under this one it cannot be found any more. */
-    NS_PUT(said, listed, 0);
-    ns_conn_drop(said);
+    if (ns_fd_is_conn(said))
+        ns_conn_drop(said);
 }
 
 bool ns_fd_set(int fd, struct ns_conn *said)

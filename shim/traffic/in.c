@@ -92,7 +92,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
         return true;
     if (!is_of_another(conn))
         ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
-    return ns_pending_any() && ns_pending_beside(NULL, false);
+    return ns_pending_any() && ns_pending_beside(NULL);
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)
@@ -180,7 +180,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         before = state;
     put_state(fd, conn, before, state);
     if (ns_ack_is_pending(state))
-        ns_pending_add(fd, conn);
+        ns_pending_add(fd);
     const uint8_t both = NS_READS_AGAIN | NS_WAITS_UNSEEN;
     if (__builtin_expect((NS_GET(conn, flags) & both) == both, 0)) { /* no later call sends it */
         ns_thread.waits++;

@@ -30,7 +30,7 @@ void ns_hold_mark(int fd, struct ns_conn *conn)
 {
     NS_PUT(conn, held, 1);
     atomic_store_explicit(&ns_push_any, true, memory_order_release);
-    ns_pending_add(fd, conn);
+    ns_pending_add(fd);
 }
 
 /* Let the kernel hold what is written from now on, until the thread's next wait pushes the rest. */
@@ -49,8 +49,7 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     /* Marked first: a signal handler may jump away as soon as the kernel has the option. */
     ns_hold_mark(fd, conn);
     ns_thread.corked |= corks;
-    /* The list was full, or Nagle's algorithm is on. */
-    if (!NS_GET(conn, held) || !NS_GET(conn, kernel_nodelay))
+    if (!NS_GET(conn, kernel_nodelay)) /* Nagle's algorithm is on */
         return;
     int error = ns_kernel_set(fd, IPPROTO_TCP, mode->option, mode->hold);
     if (error) {
@@ -109,7 +108,7 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
     if (__builtin_expect(step == NS_BURST_LATE, 0))
         ns_push(fd, conn);
     else
-        ns_pending_add(fd, conn); /* another thread may have begun it */
+        ns_pending_add(fd); /* another thread may have begun it */
 }
 
 /* One more write of a burst that is not held: the kernel holds it if it is one of many. */
@@ -137,17 +136,18 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 }
 
 /* Apart, because the path of other writes saves no registers then. */
-__attribute__((noinline)) static bool burst_goes_on(struct ns_conn *conn, unsigned from)
+__attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn, unsigned from)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_pending_only(conn) || ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
-                                                (uint8_t)ns_thread.waits) == NS_BURST_LATE)
+    if (!ns_pending_only(fd, conn) ||
+        ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
+                      (uint8_t)ns_thread.waits) == NS_BURST_LATE)
         return false;
     ns_conn_burst_put(conn, burst);
     return true;
 }
 
-bool ns_out_goes_on(struct ns_conn *conn)
+bool ns_out_goes_on(int fd, struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     struct ns_ack_state ack = ns_conn_ack(conn);
@@ -160,7 +160,7 @@ bool ns_out_goes_on(struct ns_conn *conn)
         ns_conn_ack_put(conn, ack);
     }
     if (NS_GET(conn, held))
-        return burst_goes_on(conn, mode->from);
+        return burst_goes_on(fd, conn, mode->from);
     return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
            (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
 }
@@ -187,7 +187,7 @@ static inline void before_write(int fd, struct ns_conn *conn)
 struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flags)
 {
     struct ns_write one = {0};
-    if (ns_pending_any() && !ns_pending_only(conn))
+    if (ns_pending_any() && !ns_pending_only(fd, conn))
         flush_others(fd, conn, size, flags);
     if (!conn)
         return one;
@@ -214,7 +214,7 @@ static void failed(struct ns_write one, int fd)
         return;
     ns_conn_ack_put(one.conn, one.ack);
     if (ns_ack_is_pending(one.ack))
-        ns_pending_add(fd, one.conn);
+        ns_pending_add(fd);
 }
 
 void ns_out_end(struct ns_write one, int fd, int flags, ssize_t result)

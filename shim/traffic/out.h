@@ -23,7 +23,7 @@ enum { NS_UNKNOWN_SIZE = 1 };
  * conn is ever held? Then it is counted here, and ns_out_begin and ns_out_end are not needed. A
  * shortcut: without it 15 writes with auto-cork take 1.10 times as long as with TCP_CORK by hand.
  */
-bool ns_out_goes_on(struct ns_conn *conn);
+bool ns_out_goes_on(int fd, struct ns_conn *conn);
 
 /* Before a write of size bytes with send's flags. conn: NULL if no rule applies to fd. Flushes what
  * is pending on other connections if the write may block. */

@@ -11,8 +11,7 @@
 
 /* Some compilers would align it to more, which leaves a gap. */
 _Thread_local _Alignas(struct ns_thread) struct ns_thread ns_thread;
-_Static_assert(sizeof(struct ns_thread) <= 1024,
-               "static TLS is scarce in processes that dlopen us");
+_Static_assert(sizeof(struct ns_thread) <= 576, "static TLS is scarce in processes that dlopen us");
 
 static _Atomic uint32_t threads;
 
@@ -23,144 +22,120 @@ void ns_thread_begin(void)
         id = atomic_fetch_add(&threads, 1) + 1;
     while (id == 0); /* 0 means none; only after 4 294 967 295 threads */
     ns_thread.id = id;
-    NS_PUT(&ns_thread, list, id << 16 | 1); /* two threads hardly ever have the same; never 0 */
 }
 
-/* ns_thread.used: the low half is the end of the list, the high half counts additions. */
-enum { END = UINT16_MAX, ADDITION = UINT16_MAX + 1 };
-
-static void send_one(int fd, struct ns_conn *conn)
+void ns_pending_set(int fd)
 {
-    ns_push(fd, conn);
-    ns_acknowledge(fd, conn);
+    do { /* again, if a signal handler has sent the set in between */
+        atomic_fetch_or(&ns_thread.groups, ns_pending_bit((unsigned)fd / NS_PENDING_BITS));
+        atomic_fetch_or(&ns_thread.ns_pending_word(fd), ns_pending_bit((unsigned)fd));
+        atomic_fetch_or(&ns_thread.words, ns_pending_bit((unsigned)fd / NS_PENDING_WORD));
+    } while (!ns_pending_has(fd));
 }
 
-/* Puts fd into an empty slot, from the end of the list on. Returns false if all are used. */
-static bool fill_slot(int fd)
+/* A word is empty. */
+static void unset_word(unsigned at)
 {
-    unsigned end = ns_pending_end();
-    for (unsigned i = 0; i < NS_PENDING_MOST; i++) {
-        unsigned at = (end + i) % NS_PENDING_MOST;
-        int entry = NS_GET(&ns_thread, slots[at]);
-        if (entry || !atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, fd + 1))
-            continue;
-        uint32_t used = NS_GET(&ns_thread, used), next;
-        do
-            next = ((used + ADDITION) & ~(uint32_t)END) | (at < (used & END) ? used & END : at + 1);
-        while (!atomic_compare_exchange_strong(&ns_thread.used, &used, next));
-        return true;
+    atomic_fetch_and(&ns_thread.words, ~ns_pending_bit(at));
+    if (NS_GET(&ns_thread, bits[at])) { /* a signal handler has added something */
+        atomic_fetch_or(&ns_thread.words, ns_pending_bit(at));
+    } else if (!NS_GET(&ns_thread, words)) {
+        NS_PUT(&ns_thread, groups, 0);
+        if (NS_GET(&ns_thread, words))
+            NS_PUT(&ns_thread, groups, ~0ul);
     }
-    return false;
 }
 
-bool ns_pending_beside(const struct ns_conn *conn, bool all)
-{
-    uint32_t used = NS_GET(&ns_thread, used), end = 0;
-    bool found = false;
-    for (unsigned at = used & END; at-- > 0 && (all || !found);) {
-        int entry = NS_GET(&ns_thread, slots[at]);
-        struct ns_conn *other = entry ? ns_fd_conn(entry - 1) : NULL;
-        if (other && ns_conn_is_pending(other)) {
-            found |= other != conn;
-            end = end ? end : at + 1;
-            continue;
-        }
-        if (other)
-            NS_PUT(other, listed, 0); /* now, since a signal handler may jump away */
-        /* Again, since the handler may have listed it here, or another one under this number. */
-        if (entry && atomic_compare_exchange_strong(&ns_thread.slots[at], &entry, 0) &&
-            (other = ns_fd_conn(entry - 1))) {
-            NS_PUT(other, listed, 0);
-            if (ns_conn_is_pending(other))
-                ns_pending_list(entry - 1, other);
-        }
-    }
-    if (end != (used & END)) /* fails if something was added */
-        atomic_compare_exchange_strong(&ns_thread.used, &used, (used & ~(uint32_t)END) | end);
-    return found;
-}
+/* What is done for a connection of the set. */
+enum task { LOOK, PUSH, PUSH_FIRST, SEND_OLD, SEND };
+/* What is left there. */
+enum { LEFT = 1, BESIDE = 2 };
 
-void ns_pending_list(int fd, struct ns_conn *conn)
+static inline unsigned visit(int fd, struct ns_conn *conn, enum task task,
+                             const struct ns_conn *but)
 {
-    if (!ns_thread.id)
-        ns_thread_begin();
-    /* Before: if a signal handler sends the list meanwhile, it has another name afterwards. */
-    uint32_t list = NS_GET(&ns_thread, list);
-    if (!fill_slot(fd) && (ns_pending_beside(NULL, true), !fill_slot(fd))) {
-        send_one(fd, conn);
-        return;
-    }
-    NS_PUT(conn, listed, list);
-    /* The number may name another connection by now: see ns_fd_set. */
-    if (__builtin_expect(!ns_fd_names(fd, conn), 0))
-        NS_PUT(conn, listed, 0);
-}
-
-/* Calls send for each entry. */
-static void each(void (*send)(int fd, struct ns_conn *conn))
-{
-    int saved = errno;
-    for (unsigned at = 0; at < ns_pending_end(); at++) {
-        int fd = NS_GET(&ns_thread, slots[at]) - 1;
-        struct ns_conn *conn = ns_fd_conn(fd);
-        if (conn)
-            send(fd, conn);
-    }
-    errno = saved;
-}
-
-/* Slots are emptied before their work is sent. If a signal handler jumps away in between, the
- * connection's next write or read sends it. */
-void ns_flush_pending(void)
-{
-    uint32_t used;
-    int saved = errno;
-    do {
-        used = NS_GET(&ns_thread, used); /* first: what is added from now on is found below */
-        uint32_t next = NS_GET(&ns_thread, list) + 1;
-        NS_PUT(&ns_thread, list, next ? next : 1);
-        ns_thread.corked = false;
-        for (unsigned at = 0; at < (used & END); at++) {
-            int fd = atomic_exchange(&ns_thread.slots[at], 0) - 1;
-            struct ns_conn *conn = ns_fd_conn(fd);
-            if (conn)
-                send_one(fd, conn);
-        }
-    } while (!atomic_compare_exchange_strong(&ns_thread.used, &used, used & ~(uint32_t)END));
-    errno = saved;
-}
-
-void ns_flush_pushes(void)
-{
-    each(ns_push);
-}
-
-static void push_unless_stream(int fd, struct ns_conn *conn)
-{
-    if (!ns_conn_burst(conn).crossing)
+    struct ns_burst burst = ns_conn_burst(conn);
+    bool old = task == SEND_OLD;
+    if (old ? ns_burst_waits(&burst, (uint8_t)ns_thread.waits) >= NS_PENDING_WAITS
+            : task != LOOK && (task != PUSH_FIRST || !burst.crossing))
         ns_push(fd, conn);
+    if (task == SEND ||
+        (old && ns_ack_waits(ns_conn_ack(conn), ns_thread.waits) >= NS_PENDING_WAITS))
+        ns_acknowledge(fd, conn);
+    return !ns_conn_is_pending(conn) ? 0 : conn == but ? LEFT : LEFT | BESIDE;
+}
+
+static unsigned lowest(unsigned long word)
+{
+    return (unsigned)__builtin_ctzl(word);
+}
+
+/* Visits the connections of a bit. */
+static unsigned visit_bit(unsigned bit, enum task task, const struct ns_conn *but)
+{
+    unsigned left = 0, used = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
+    for (unsigned long groups = NS_GET(&ns_thread, groups); groups; groups &= groups - 1)
+        for (unsigned fd = lowest(groups) * NS_PENDING_BITS + bit; fd < used;
+             fd += NS_PENDING_BITS * NS_PENDING_WORD) {
+            struct ns_conn *conn = ns_fd_conn((int)fd);
+            if (conn)
+                left |= visit((int)fd, conn, task, but);
+        }
+    return left;
+}
+
+/* Visits all connections of the set, and removes descriptors with nothing left. Is something left
+ * on another connection than but? LOOK ends when that is known. */
+static bool visit_all(enum task task, const struct ns_conn *but)
+{
+    unsigned left = 0;
+    int saved = errno;
+    for (unsigned long words = NS_GET(&ns_thread, words); words; words &= words - 1) {
+        unsigned at = lowest(words);
+        for (unsigned long set = NS_GET(&ns_thread, bits[at]); set; set &= set - 1) {
+            unsigned bit = at * NS_PENDING_WORD + lowest(set), here = visit_bit(bit, task, but);
+            if (!here) {
+                atomic_fetch_and(&ns_thread.bits[at], ~ns_pending_bit(bit));
+                here = visit_bit(bit, LOOK, but); /* of a signal handler, before that */
+                if (here)
+                    atomic_fetch_or(&ns_thread.bits[at], ns_pending_bit(bit));
+            }
+            left |= here;
+            if (task == LOOK && left & BESIDE)
+                return true;
+        }
+        if (!NS_GET(&ns_thread, bits[at]))
+            unset_word(at);
+    }
+    errno = saved;
+    return left & BESIDE;
+}
+
+bool ns_pending_beside(const struct ns_conn *conn)
+{
+    return visit_all(LOOK, conn);
 }
 
 bool ns_pending_before_wait(void)
 {
-    each(push_unless_stream);
-    return ns_pending_beside(NULL, false);
+    return visit_all(PUSH_FIRST, NULL);
 }
 
-static void send_if_old(int fd, struct ns_conn *conn)
+void ns_flush_pending(void)
 {
-    struct ns_burst burst = ns_conn_burst(conn);
-    struct ns_ack_state ack = ns_conn_ack(conn);
-    if (ns_burst_waits(&burst, (uint8_t)ns_thread.waits) >= NS_PENDING_WAITS)
-        ns_push(fd, conn);
-    if (ns_ack_is_pending(ack) && ns_ack_waits(ack, ns_thread.waits) >= NS_PENDING_WAITS)
-        ns_acknowledge(fd, conn);
+    ns_thread.corked = false;
+    while (NS_GET(&ns_thread, words)) /* a signal handler may add something */
+        visit_all(SEND, NULL);
+}
+
+void ns_flush_pushes(void)
+{
+    visit_all(PUSH, NULL);
 }
 
 void ns_flush_old(void)
 {
-    each(send_if_old);
-    ns_pending_beside(NULL, false); /* otherwise each later call would find what is done, too */
+    visit_all(SEND_OLD, NULL);
 }
 
 /* Is fd ready for events, or a file, so that a call does not wait? */
@@ -184,7 +159,7 @@ void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)
 {
     bool reads = events == POLLIN;
     uint8_t *ready = &ns_thread.ready[reads];
-    if (!ns_pending_any() || ns_pending_skips(fd, reads) || !ns_pending_beside(conn, false))
+    if (!ns_pending_any() || ns_pending_skips(fd, reads) || !ns_pending_beside(conn))
         return;
     if (is_ready(fd, events)) {
         *ready = *ready < NS_PENDING_READY ? *ready + 1 : NS_PENDING_READY;

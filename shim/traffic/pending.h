@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The pending work of a thread, which it sends before it waits: bytes that the kernel holds
- * (pushes), and ACKs of data that it read and did not answer. Each thread has a list of
- * descriptors. Whether an entry is still pending is a property of the connection, since any thread
- * may have sent it.
+ * (pushes), and ACKs of data that it read and did not answer. Each thread has a set of descriptors.
+ * Whether something is still pending there is a property of the connection, since any thread may
+ * have sent it.
  *
  * One rule for all that is pending: it is sent at the first wait that blocks, or at the
  * NS_PENDING_WAITS-th wait after it became pending; a burst that has grown begins to count again.
@@ -19,71 +19,84 @@
 #include "traffic/state.h"
 
 enum {
-    NS_PENDING_MOST = 248, /* entries of the list; what finds it full is not held, but sent */
+    NS_PENDING_WORD = 8 * sizeof(long),                  /* bits of a word */
+    NS_PENDING_BITS = NS_PENDING_WORD * NS_PENDING_WORD, /* of all words: 4096, or 1024 */
     NS_PENDING_WAITS = 2,
     NS_PENDING_READY = 16, /* see ns_pending_skips */
 };
 
-/* A signal handler may interrupt the code that changes the list at any instruction, may change the
- * list itself, and may jump away, for good or for a while. So each change is one atomic operation
- * that relies on nothing read before. A connection may be in several slots, or in one after its
- * work was sent; but what is listed under the list's name is in a slot. */
+/* A descriptor is a number of three digits of base NS_PENDING_WORD. Each is a bit: the lowest one
+ * in a word of bits, which the middle one counts and has a bit in words; the highest one, modulo
+ * the base, in groups. A signal handler may interrupt the code that changes the set at any
+ * instruction, may change the set itself, and may jump away. So each change is one atomic operation
+ * that can be made again: setting the bits until all three are seen, and clearing one, after which
+ * what is still pending is set again. A bit that stays set costs a look. */
 struct ns_thread {
-    uint32_t id;           /* names this thread in ns_conn.writer; 0: none yet */
-    uint32_t waits;        /* counts the waits of this thread */
-    _Atomic uint32_t list; /* names the list in ns_conn.listed; another one when it was sent */
-    _Atomic uint32_t used; /* slots from its low half on are empty; its high half: pending.c */
-    uint16_t whole_at;     /* when a read that waits for all began, in 64 us; 0: not judged */
-    uint8_t ready[2];      /* writes, and reads, in a row that would not have waited: see below */
-    bool corked;           /* a burst of the list may be corked */
+    _Atomic unsigned long words;
+    uint32_t id;         /* names this thread in ns_conn.writer; 0: none yet */
+    uint32_t waits;      /* counts the waits of this thread */
+    uint16_t whole_at;   /* when a read that waits for all began, in 64 us; 0: not judged */
+    uint8_t ready[2];    /* writes, and reads, in a row that would not have waited: see below */
+    _Atomic bool corked; /* a burst of the set may be corked */
     /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
      * library's definition of that function makes the call by number, too, it is passed through.
      * If a signal handler jumps out, this stays set, and the thread's calls of this kind that are
      * made by number are no longer seen. */
     bool by_number;
-    _Atomic int slots[NS_PENDING_MOST]; /* 1 + a descriptor; 0: empty */
+    _Atomic unsigned long groups;
+    _Atomic unsigned long bits[NS_PENDING_WORD];
 };
 
 /* initial-exec: a signal handler can use it, since it is never allocated lazily. */
 extern _Thread_local struct ns_thread ns_thread;
 
-/* Give this thread its id and the name of its first list. */
+/* Give this thread its id. */
 void ns_thread_begin(void);
-
-/* No slot from here on is used. */
-static inline unsigned ns_pending_end(void)
-{
-    return NS_GET(&ns_thread, used) & UINT16_MAX;
-}
 
 /* May anything be pending on this thread? One load. False is certain. A macro: gcc forgets what it
  * expects of the result of an inline function. */
-#define ns_pending_any() __builtin_expect(ns_pending_end() != 0, 0)
+#define ns_pending_any() __builtin_expect(NS_GET(&ns_thread, words) != 0, 0)
 
-/* Is conn the only entry? NULL: no. */
-static inline bool ns_pending_only(const struct ns_conn *conn)
+/* The bit of the last digit of number; the word of a descriptor. */
+static inline unsigned long ns_pending_bit(unsigned number)
 {
-    return conn && ns_pending_end() == 1 && NS_GET(conn, listed) == NS_GET(&ns_thread, list);
+    return 1ul << number % NS_PENDING_WORD;
+}
+#define ns_pending_word(fd) bits[(unsigned)(fd) / NS_PENDING_WORD % NS_PENDING_WORD]
+
+/* Is fd, which is conn's, the only descriptor of the set? conn NULL: no. */
+static inline bool ns_pending_only(int fd, const struct ns_conn *conn)
+{
+    return conn && NS_GET(&ns_thread, words) == ns_pending_bit((unsigned)fd / NS_PENDING_WORD) &&
+           NS_GET(&ns_thread, ns_pending_word(fd)) == ns_pending_bit((unsigned)fd);
 }
 
-/* The part of ns_pending_add that needs more than a comparison. */
-void ns_pending_list(int fd, struct ns_conn *conn);
+/* Is fd in the set? */
+static inline bool ns_pending_has(int fd)
+{
+    return NS_GET(&ns_thread, words) & ns_pending_bit((unsigned)fd / NS_PENDING_WORD) &&
+           NS_GET(&ns_thread, ns_pending_word(fd)) & ns_pending_bit((unsigned)fd) &&
+           NS_GET(&ns_thread, groups) & ns_pending_bit((unsigned)fd / NS_PENDING_BITS);
+}
+
+/* The part of ns_pending_add that needs more than a look. */
+void ns_pending_set(int fd);
 
 /* The connection of fd has something pending, and has been marked: this thread's next wait sends
- * it. If the list is full, it is sent now. */
-static inline void ns_pending_add(int fd, struct ns_conn *conn)
+ * it. */
+static inline void ns_pending_add(int fd)
 {
-    if (!ns_thread.id || NS_GET(conn, listed) != NS_GET(&ns_thread, list))
-        ns_pending_list(fd, conn);
+    if (!ns_pending_has(fd))
+        ns_pending_set(fd);
 }
 
 /* Before a call that may block, if ns_pending_any: sends bursts whose answer cannot have come.
  * Returns whether more is pending, so that the call must first be made with zero timeout. */
 bool ns_pending_before_wait(void);
 
-/* Is anything pending on another connection than conn? Empties the slots whose work is done, from
- * the end of the list on, until one is found that is; all: goes on then. */
-bool ns_pending_beside(const struct ns_conn *conn, bool all);
+/* Is anything pending on another connection than conn? Removes descriptors whose work is done,
+ * until one is found whose is not. */
+bool ns_pending_beside(const struct ns_conn *conn);
 
 /* Push what the kernel holds for this thread and send every pending ACK. Called before anything
  * that may block. */
@@ -99,7 +112,7 @@ void ns_flush_old(void);
  * of a program that writes a log, copies from a pipe or serves many peers hardly ever: after
  * NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked about. If
  * such a call waits after all, Nagle's algorithm sends the bytes as without the library. A cork
- * would not, so with a cork in the list each call is asked about. */
+ * would not, so with a cork in the set each call is asked about. */
 static inline bool ns_pending_skips(int fd, bool reads)
 {
     uint8_t *ready = &ns_thread.ready[reads];

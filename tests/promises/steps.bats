@@ -145,10 +145,11 @@ does_under() {
     does 'connected write*3 wait write*2 wait write*3 wait' \
         'write nodelay=1 write*2 wait write nodelay=0 write look nodelay=1 wait write*2 nodelay=0 write look nodelay=1 wait'
     does 'connected write*3 wait hear write*3 wait' 'write nodelay=1 write*2 wait read write*3 wait'
-    # While another connection has pending bytes, the library first asks whether a blocking write would wait.
+    # While another connection has pending bytes, the library first asks whether a blocking write would wait. Before the wait,
+    # the lower descriptor is the first.
     local other='look other:write look other:nodelay=1 other:write look other:write look other:nodelay=0 other:write'
     does 'connected write*5 other*4 write*2 wait' \
-        "write nodelay=1 write*2 nodelay=0 write*2 $other look write look write nodelay=1 other:nodelay=1 wait"
+        "write nodelay=1 write*2 nodelay=0 write*2 $other look write look write other:nodelay=1 nodelay=1 wait"
     # For a big write it is not asked, because there may be room for a part of it.
     does 'connected write*5 other-big write wait' \
         'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 other:write write wait'

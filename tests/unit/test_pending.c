@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of pending work of a thread. A signal handler interrupts each function of the list after
- * each of its instructions, changes the list itself, and returns or jumps away. Afterwards every
- * connection with pending work must be in a slot, or not be listed, so that its next write or read
- * lists it again. */
+/* The set of pending work of a thread. A signal handler interrupts each function of the set after
+ * each of its instructions, changes the set itself, and returns or jumps away. Afterwards every
+ * connection with pending work must be in the set; after a jump, its next write or read must put it
+ * there. */
 #include "socket/socket.h"
 #include "traffic/pending.h"
 #include "traffic/push.h"
@@ -29,7 +29,7 @@ static void open_connections(void)
     if (bind(listener, (struct sockaddr *)&address, len) || listen(listener, CONNECTIONS) ||
         getsockname(listener, (struct sockaddr *)&address, &len))
         perror("listen");
-    ns_fd_open(1024);
+    ns_fd_open(4 * NS_PENDING_BITS);
     for (int i = 0; i < CONNECTIONS; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(fds[i], (struct sockaddr *)&address, len))
@@ -44,26 +44,13 @@ static void open_connections(void)
 static void write_to(int i)
 {
     NS_PUT(conns[i], held, 1);
-    ns_pending_add(fds[i], conns[i]);
+    ns_pending_add(fds[i]);
 }
 
 /* Its work was done by another call. */
 static void read_from(int i)
 {
     NS_PUT(conns[i], held, 0);
-}
-
-static int slots_of(int i)
-{
-    int count = 0;
-    for (unsigned at = 0; at < ns_pending_end(); at++)
-        count += NS_GET(&ns_thread, slots[at]) == fds[i] + 1;
-    return count;
-}
-
-static bool is_listed(int i)
-{
-    return NS_GET(conns[i], listed) == NS_GET(&ns_thread, list);
 }
 
 /* --- what is interrupted, and what the handler does --- */
@@ -83,7 +70,7 @@ static void drops(void)
 {
     read_from(0);
     read_from(1);
-    ns_pending_beside(NULL, false);
+    ns_pending_beside(NULL);
 }
 
 static void nothing(void)
@@ -119,7 +106,7 @@ static void a_whole_turn(void)
     write_to(1);
     write_to(0);
     read_from(1);
-    ns_pending_beside(NULL, false);
+    ns_pending_beside(NULL);
 }
 
 static void (*const interrupted[])(void) = {adds, flushes, drops};
@@ -193,22 +180,16 @@ static void begin(void)
 /* Is everything that is pending found again? */
 static bool is_sound(bool jumped)
 {
-    for (int i = 0; i < CONNECTIONS; i++) {
-        if (is_listed(i) && !slots_of(i))
-            return false; /* it would never be listed again */
-        if (ns_conn_is_pending(conns[i]) && !slots_of(i) && !jumped)
-            return false;
-    }
-    for (unsigned at = ns_pending_end(); at < NS_PENDING_MOST; at++)
-        if (NS_GET(&ns_thread, slots[at]) && !jumped)
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (ns_conn_is_pending(conns[i]) && !ns_pending_has(fds[i]) && !jumped)
             return false;
     for (int i = 0; i < CONNECTIONS; i++)
         write_to(i);
     ns_flush_pending();
     for (int i = 0; i < CONNECTIONS; i++)
-        if (ns_conn_is_pending(conns[i]))
+        if (ns_conn_is_pending(conns[i]) || ns_pending_has(fds[i]))
             return false;
-    return !ns_pending_any();
+    return !ns_pending_any() && !NS_GET(&ns_thread, groups);
 }
 
 /* Runs the function, with a trap after each of its instructions. The first time is without, since
@@ -244,29 +225,30 @@ CHECK(check_every_instruction)
     }
     OK(steps > 3000, "a handler has interrupted the functions after each of %ld instructions",
        steps);
-    OK(unsound == 0, "nothing is lost, and nothing stays listed without a slot: %ld times",
-       unsound);
+    OK(unsound == 0, "nothing is lost, and nothing stays: %ld times", unsound);
 }
 
-CHECK(check_full_list)
+/* Two descriptors that have the same bit. */
+CHECK(check_far_descriptors)
 {
-    read_from(0);
-    write_to(1);
+    const int bit = fds[3] % NS_PENDING_BITS,
+              far[] = {bit + NS_PENDING_BITS, bit + 2 * NS_PENDING_BITS};
     ns_flush_pending();
-    write_to(0);
-    for (int i = 1; i < NS_PENDING_MOST; i++) {
-        NS_PUT(conns[1], listed, 0); /* as if each were another connection */
-        write_to(1);
+    for (int i = 0; i < 2; i++) {
+        OK(ns_conn_hold(conns[i]) && ns_fd_set(far[i], conns[i]), "descriptor %d", far[i]);
+        NS_PUT(conns[i], held, 1);
     }
-    OK(ns_pending_end() == NS_PENDING_MOST, "the list is full");
-    write_to(2);
-    OK(!NS_GET(conns[2], held), "what finds it full is sent");
-    read_from(1);
-    write_to(2);
-    OK(NS_GET(conns[2], held) && slots_of(2) == 1 && slots_of(0) == 1,
-       "what is done makes room for it");
+    ns_pending_add(far[0]);
+    OK(ns_pending_has(far[0]) && !ns_pending_has(far[1]), "one of the two is in the set");
+    ns_flush_pushes();
+    OK(!NS_GET(conns[0], held) && NS_GET(conns[1], held), "the other one's bytes are not sent");
+    ns_pending_add(far[1]);
+    write_to(0);
+    OK(ns_pending_beside(conns[0]) && ns_pending_beside(conns[1]), "each sees the other");
     ns_flush_pending();
-    OK(!NS_GET(conns[2], held) && !NS_GET(conns[0], held) && !ns_pending_any(), "all are sent");
+    OK(!NS_GET(conns[0], held) && !NS_GET(conns[1], held) && !ns_pending_any(), "all are sent");
+    for (int i = 0; i < 2; i++)
+        ns_fd_set(far[i], NS_FD_UNKNOWN);
 }
 
 CHECK(check_polls)
@@ -276,7 +258,7 @@ CHECK(check_polls)
     read_from(0);
     read_from(1);
     ns_flush_old();
-    OK(!ns_pending_any(), "a poll drops what is done, so that the next one finds no list");
+    OK(!ns_pending_any(), "a poll drops what is done, so that the next one finds nothing");
     write_to(2);
     ns_thread.waits += NS_PENDING_WAITS;
     ns_flush_old();
