@@ -166,6 +166,12 @@ PYTHON
     expect_status 0
     row hangs starts 0 "it has not finished starting; if this does not change, it hangs in code that runs before main"
     expect_verdict "the library works in 1 of 1 processes that have TCP sockets or the library"
+    # Alone, it leaves the question open.
+    scene 'env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=hang "$PROBES/doctor_patient" pause 3>&- &
+        until grep -q doctor_status /proc/$!/maps; do :; done
+        "$NS" doctor --all'
+    expect_status 2
+    expect_verdict "the processes with TCP sockets or the library are starting"
 }
 
 @test "other users' processes are counted, and if no process can be read the status is 3" {
@@ -176,6 +182,15 @@ PYTHON
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
     expect 3 output is "not readable: 2: run doctor as root
 verdict: no process could be read"
+    # One process can be read, and has no socket.
+    scene 'serve of-root
+        setpriv --reuid=65534 --regid=65534 --clear-groups sh -c "sleep 60 & \"\$0\" doctor --all; s=\$?; kill \$!; exit \$s" "$T/nagleshim"'
+    expect 3 output has "not readable: 2: run doctor as root"
+    expect_verdict "no process that could be read has TCP sockets or the library"
+    # The control: if all can be read, that is known.
+    scene '"$NS" doctor --all'
+    expect 0
+    expect_verdict "no process has TCP sockets or the library"
     scene 'serve of-root
         start own setpriv --reuid=65534 --regid=65534 --clear-groups env LD_PRELOAD="$T/libnagleshim.so" "$T/queue_server" --connections 0 0
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'

@@ -31,6 +31,16 @@ load ../helpers/top
     ((denied > 0 && denied <= others + 5 - kernel / 2))
 }
 
+@test "if sockets may not be listed, the message names that and no process 0" {
+    ns_needs_strace
+    shown strace -qq -o "$T/trace" -e trace=sendto -e inject=sendto:error=EACCES "$NS" top --once --interval 0.5
+    [[ $status -eq 3 && -z $output && $stderr == "nagleshim top: cannot list TCP sockets: Permission denied" ]]
+    # The control: a process that may not be examined is named.
+    two_users
+    shown "${AS[@]}" "$NS" top --once --interval 0.5 --pid 1
+    [[ $status -eq 3 && $stderr == *"process 1 is another user's, or protected"* ]]
+}
+
 @test "a kernel without INET_DIAG for TCP is named as the error" {
     # A request for an unknown protocol gets the answer of such a kernel.
     gcc -shared -fPIC -o "$T/lacks.so" -D_GNU_SOURCE -x c - <<'END'

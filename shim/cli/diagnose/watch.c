@@ -255,7 +255,7 @@ static void take_tally(struct session *session)
 int ns_watch_say_error(pid_t pid, int error)
 {
     bool is_denied = ns_proc_is_denied(error);
-    if (is_denied)
+    if (is_denied && pid)
         ns_say("permission denied: process %d is another user's, or protected; run this command as "
                "that user, or as root",
                pid);
@@ -280,7 +280,7 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     int error =
         ns_watch_open(child ? child->pid : options->pid, take_hold, &session, &session.watch);
     if (error)
-        return ns_watch_say_error(options->pid, error);
+        return ns_watch_say_error(child ? child->pid : options->pid, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);

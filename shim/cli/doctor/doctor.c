@@ -272,9 +272,13 @@ static void visit(void *context, pid_t pid)
 static int conclude(const unsigned census[KINDS])
 {
     unsigned all = census[WORKS] + census[LACKS] + census[UNKNOWN];
-    if (all + census[STARTING] + census[OTHERS] == 0 && census[DENIED] > 0) {
-        ns_findings_conclude("unknown", "no process could be read");
-        return NS_EXIT_DENIED;
+    if (all == 0 && census[STARTING] + census[DENIED] + census[STUCK] > 0) {
+        int status = ns_findings_conclude(
+            "unknown",
+            census[STARTING] ? "the processes with TCP sockets or the library are starting"
+            : census[OTHERS] ? "no process that could be read has TCP sockets or the library"
+                             : "no process could be read");
+        return census[DENIED] ? NS_EXIT_DENIED : status;
     }
     if (all == 0)
         return ns_findings_conclude("yes", "no process has TCP sockets or the library");
