@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "policy/find.h"
 #include "process/proc.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@ static const struct {
     [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
+static const char *const selections[] = {"unit", "cgroup", "all", "pid", "port"};
+
 static bool is_kernel_since(const char *version)
 {
     struct utsname system;
@@ -49,27 +52,40 @@ static bool is_kernel_since(const char *version)
 
 static bool read_options(struct ns_cure *cure)
 {
-    *cure = (struct ns_cure){.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
-                             .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
-                             .unit = ns_option_text(NS_CURE_UNIT),
-                             .all = ns_option_text(NS_CURE_ALL),
-                             .follow = ns_option_text(NS_CURE_FOLLOW),
-                             .undo = ns_option_text(NS_CURE_UNDO),
-                             .dry_run = ns_option_text(NS_CURE_DRY_RUN),
-                             .least_delack = ns_socket_least_delack(),
-                             .sets_nodelay = is_kernel_since("6.1")};
-    const int selections = (cure->pid != 0) + (cure->unit != NULL) +
-                           (ns_option_text(NS_CURE_CGROUP) != NULL) + (cure->port != 0) + cure->all;
-    if (selections > 1)
+    *cure =
+        (struct ns_cure){.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
+                         .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
+                         .unit = ns_option_text(NS_CURE_UNIT),
+                         .all = ns_option_text(NS_CURE_ALL),
+                         .seconds = ns_option_number(NS_CURE_FOR, 0),
+                         .follow = ns_option_text(NS_CURE_FOLLOW) || ns_option_text(NS_CURE_FOR),
+                         .list = ns_option_text(NS_CURE_LIST),
+                         .undo = ns_option_text(NS_CURE_UNDO),
+                         .dry_run = ns_option_text(NS_CURE_DRY_RUN),
+                         .least_delack = ns_socket_least_delack(),
+                         .sets_nodelay = is_kernel_since("6.1")};
+    int selected = 0;
+    for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
+        selected += ns_option_named(selections[i]) != NULL;
+    if (selected > 1)
         return NS_REFUSE("use one of --unit, --cgroup, --all, --pid and --port");
-    if (selections == 0 && !cure->undo)
-        return NS_REFUSE(
-            "say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all");
-    if (cure->follow && (cure->undo || cure->dry_run))
-        return NS_REFUSE("--follow cannot be used with --undo or --dry-run");
+    const bool changes = cure->follow || cure->undo || cure->dry_run ||
+                         ns_option_text(NS_CURE_POLICY) || ns_option_text(NS_CURE_FORCE);
+    if (cure->list && (selected > 0 || changes))
+        return NS_REFUSE("--list shows all that is in force, and takes no option but --json");
+    if (selected == 0 && !cure->list)
+        return NS_REFUSE("say %s: --unit NAME, --cgroup GROUP, --pid N, --port N or --all",
+                         cure->undo ? "what to restore" : "which sockets");
+    if (cure->undo && cure->follow)
+        return NS_REFUSE("--undo cannot be used with --follow or --for");
+    if (cure->seconds > 0 && cure->dry_run)
+        return NS_REFUSE("--for cannot be used with --dry-run");
     if (cure->undo && ns_option_text(NS_CURE_POLICY))
         return NS_REFUSE("--undo restores what was changed and takes no policy");
-    cure->all |= selections == 0;
+    /* What is in force is what an undo would restore. */
+    cure->all |= cure->list;
+    cure->undo |= cure->list;
+    cure->dry_run |= cure->list;
     return true;
 }
 
@@ -93,21 +109,28 @@ static const char *count(const struct ns_cure_row *row)
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
+    static const char set[] = "TCP_NODELAY set",
+                      limited[] = "delayed ACK limited to two clock ticks";
     const struct {
         const char *what;
         unsigned n;
-    } changes[] = {{"TCP_NODELAY set", row->nodelay},
-                   {"delayed ACK limited to two clock ticks", row->delack},
-                   {"TCP_NODELAY restored", row->nodelay_restored},
-                   {"limit of the delayed ACK restored", row->delack_restored}};
+    } changes[] = {
+        {set, row->nodelay},
+        {limited, row->delack},
+        {cure->list ? set : "TCP_NODELAY restored", row->nodelay_restored},
+        {cure->list ? limited : "limit of the delayed ACK restored", row->delack_restored}};
     const char *who = row->pid ? ns_words("%s (pid %d)", row->name, row->pid) : row->name;
     const char *what = "";
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (changes[i].n > 0)
             what = ns_words("%s%s%s on %u", what, *what ? ", " : "", changes[i].what, changes[i].n);
     if (row->results[NS_CURE_CHANGED] > 0)
-        ns_output_line("%s: %s%s: %s", who, cure->dry_run ? "would change " : "", count(row), what);
-    for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
+        ns_output_line("%s: %s%s: %s", who,
+                       cure->list      ? ""
+                       : cure->dry_run ? "would change "
+                                       : "",
+                       count(row), what);
+    for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS && !cure->list; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
             ns_output_line("%s: %s not changed: %s", who, ns_count(row->results[i], "socket"),
                            results[i].reason);
@@ -127,22 +150,39 @@ static void add_row(const struct ns_cure_row *row)
     cJSON_AddNumberToObject(entry, "delayed_ack", row->delack + row->delack_restored);
 }
 
+/* Until when the kernel cures the new connections of a group. */
+static const char *until(const struct ns_cure *cure, const struct ns_group *group)
+{
+    return cure->follow && !cure->dry_run ? "this command or the group ends"
+           : cure->list && !group->kept   ? "a running 'nagleshim cure --follow' ends"
+           : group->id == NS_GROUP_ROOT   ? "--undo or the next boot"
+                                          : "--undo or the end of the group";
+}
+
 /* What the kernel does with new connections, for each group. */
 static void print_groups(const struct ns_cure *cure)
 {
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
-    for (size_t i = 0; i < cure->groups.n && cure->cures_new; i++) {
-        const char *path = cure->groups.at[i].path;
-        if (!*path || cure->groups.at[i].error || (cure->undo && !cure->groups.at[i].kept))
+    for (size_t i = 0; i < cure->groups.n && (cure->cures_new || cure->list); i++) {
+        const struct ns_group *group = &cure->groups.at[i];
+        const bool was_cured = group->kept || cure->list || cure->seconds > 0;
+        if (!*group->path || group->error || (cure->undo && !was_cured))
             continue;
-        ns_output_text(ns_output_entry("groups"), "path", path);
-        ns_output_line("%s: the kernel %s %s%s new connections%s", path,
-                       cure->dry_run ? "would" : "will", cure->undo ? "no longer " : "", what,
-                       cure->dry_run || cure->undo ? ""
-                       : cure->follow              ? ", until this command or the group ends"
-                       : cure->groups.at[i].id == NS_GROUP_ROOT
-                           ? ", until --undo or the next boot"
-                           : ", until --undo or the end of the group");
+        cJSON *entry = ns_output_entry("groups");
+        ns_output_text(entry, "path", group->path);
+        if (cure->list) {
+            ns_output_text(entry, "policy", *group->policy ? group->policy : NULL);
+            cJSON_AddBoolToObject(entry, "kept", group->kept);
+        }
+        const bool ends = cure->list || !(cure->dry_run || cure->undo);
+        ns_output_line("%s: the kernel %s %s%s new connections%s%s%s%s", group->path,
+                       cure->list      ? "is set to"
+                       : cure->dry_run ? "would"
+                                       : "will",
+                       cure->undo && !cure->list ? "no longer " : "", what, ends ? ", until " : "",
+                       ends ? until(cure, group) : "",
+                       cure->list && *group->policy ? "; policy: " : "",
+                       cure->list ? group->policy : "");
     }
     if (cure->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
@@ -156,15 +196,19 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
                            ? "Connections accepted by these listeners inherit the options, and "
                              "keep TCP_NODELAY at an undo. "
                            : "");
-    if (!cure->dry_run)
-        ns_output_line("To restore the options: nagleshim cure --undo");
+    if (cure->dry_run)
+        return;
+    for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
+        if (ns_option_named(selections[i]))
+            ns_output_line("To restore the options: nagleshim cure --undo --%s%s%s", selections[i],
+                           *ns_option_named(selections[i]) ? " " : "",
+                           ns_option_named(selections[i]));
 }
 
 /* Returns the exit status. */
 static int report(const struct ns_cure *cure)
 {
     unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
-    print_groups(cure);
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
@@ -177,9 +221,11 @@ static int report(const struct ns_cure *cure)
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
-    if (cure->undo && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
+    if (cure->list && cure->groups.n == 0 && total[NS_CURE_CHANGED] == 0)
+        ns_output_line("nothing is cured");
+    else if (cure->undo && !cure->list && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
         ns_say("no socket was restored");
-    else if (all == 0 && !cure->cures_new)
+    else if (all == 0 && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found%s",
                cure->port ? ns_words(" with port %u", cure->port) : "",
                ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
@@ -212,13 +258,16 @@ static void was_done(struct pace *pace, uint64_t before)
     pace->next = ns_clock_now(CLOCK_MONOTONIC) + (spent > pace->interval ? spent : pace->interval);
 }
 
-/* Until a signal, or the end of --pid's process. lists_new: new sockets are to be treated, too. The
- * kernel reports when a TCP socket ends, but not when one is made: lists are needed. Prints a
- * program when there is another result for it. */
+/* Until a signal, the end of --pid's process, or that of --for. lists_new: new sockets are to be
+ * treated, too. The kernel reports when a TCP socket ends, but not when one is made: lists are
+ * needed. Prints a program when there is another result for it. */
 static int follow(struct ns_cure *cure, bool lists_new)
 {
     struct pace lists = {.interval = INTERVAL_MS * 1000000U},
                 rounds = {.interval = ROUND_MS * 1000000U};
+    const uint64_t end = cure->seconds > 0
+                             ? ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(cure->seconds * 1e9)
+                             : UINT64_MAX;
     int error = 0;
     while (!error && !ns_cure_is_over(cure)) {
         uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
@@ -228,7 +277,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
             was_done(round ? &rounds : &lists, begin);
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
-            ns_owners_release(&cure->owners);
+            ns_cure_release_owners(cure);
         for (size_t n = 0; n < cure->n_rows; n++) {
             struct ns_cure_row *row = &cure->rows[n];
             unsigned now = 0;
@@ -239,9 +288,10 @@ static int follow(struct ns_cure *cure, bool lists_new)
             row->told = now;
         }
         fflush(stdout);
+        const uint64_t next = ns_clock_now(CLOCK_MONOTONIC) + lists.interval;
         if (!error)
-            ns_child_wait(lists_new ? ns_clock_now(CLOCK_MONOTONIC) + lists.interval : UINT64_MAX);
-        if (ns_child_take_signals(NULL))
+            ns_child_wait(lists_new && next < end ? next : end);
+        if (ns_child_take_signals(NULL) || ns_clock_now(CLOCK_MONOTONIC) >= end)
             break;
     }
     return error;
@@ -290,8 +340,10 @@ static int find_groups(struct ns_cure *cure)
         return ns_groups_find(&cure->groups, word, cure->unit);
     if (cure->all && !cure->undo)
         return ns_groups_find_root(&cure->groups);
-    for (size_t i = 0; cure->all && i < cure->cured.n; i++)
-        ns_groups_add(&cure->groups, cure->cured.at[i].path, cure->cured.at[i].id);
+    for (size_t i = 0; cure->all && i < cure->cured.n; i++) {
+        NS_GROW(cure->groups.at, cure->groups.n);
+        cure->groups.at[cure->groups.n++] = cure->cured.at[i];
+    }
     return 0;
 }
 
@@ -316,13 +368,17 @@ static int undo_groups(struct ns_cure *cure)
 /* Lets the kernel cure the new connections of the groups. 0, or -errno without a change. */
 static int cure_groups(struct ns_cure *cure)
 {
+    const bool built_in = !ns_option_text(NS_CURE_POLICY);
+    char path[PATH_MAX] = "built in";
+    if (!built_in && !realpath(ns_option_text(NS_CURE_POLICY), path))
+        snprintf(path, sizeof path, "%s", ns_option_text(NS_CURE_POLICY));
     const unsigned how = (cure->follow ? 0 : NS_GROUPS_KEEP) | (cure->dry_run ? NS_GROUPS_DRY : 0) |
                          (ns_option_text(NS_CURE_FORCE) ? NS_GROUPS_FORCE : 0);
     int error = ns_code_unfit(cure->policy) ? -ENOTSUP : 0;
     if (!error && !cure->follow)
         error = ns_groups_lock(cure->dry_run);
     if (!error)
-        error = ns_groups_cure(&cure->groups, cure->policy, how);
+        error = ns_groups_cure(&cure->groups, cure->policy, path, how);
     for (size_t i = 0; i < cure->groups.n && !error; i++)
         cure->cures_new |= !cure->groups.at[i].error;
     return error;
@@ -356,9 +412,9 @@ static int begin_groups(struct ns_cure *cure)
                        cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP),
                        error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
-    if (!error && cure->undo && by_group)
+    if (!error && cure->undo && by_group && !cure->list)
         error = unreadable ? unreadable : undo_groups(cure);
-    else if (!error && cure->groups.n > 0)
+    else if (!error && cure->groups.n > 0 && !cure->undo)
         error = cure_groups(cure);
     cure->by_kernel = cure->cured.n > 0 || (cure->cures_new && !cure->undo);
     cure->refusal = error;
@@ -381,18 +437,33 @@ static int begin_groups(struct ns_cure *cure)
     return cure->refusal == -EEXIST && !cure->cures_new && !cure->undo ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
+/* Restores what --for has changed. */
+static int revert(struct ns_cure *cure)
+{
+    ns_groups_remove(&cure->groups, false);
+    cure->undo = true;
+    cure->follow = false;
+    cure->n_sockets = cure->n_rows = 0;
+    print_groups(cure);
+    return ns_cure_scan(cure, true);
+}
+
 static int cure_sockets(struct ns_cure *cure)
 {
     int error = begin_groups(cure);
+    cure->follow &= !cure->dry_run;
     if (error)
         return error;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
+    print_groups(cure);
     error = ns_cure_begin(cure);
     if (!error && cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
     else if (!error)
         error = ns_cure_scan(cure, false);
+    if (!error && cure->seconds > 0)
+        error = revert(cure);
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)

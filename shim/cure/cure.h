@@ -48,6 +48,8 @@ struct ns_cure {
     int refusal;             /* why the kernel does not cure a group's new connections */
     bool by_kernel;          /* some group's programs are in force: see group.h */
     bool all, follow, undo, dry_run;
+    bool list;      /* shows what an undo would restore */
+    double seconds; /* of --for, or 0 */
     const struct ns_policy *policy;
     int least_delack;
     bool cures_new;    /* the kernel cures the new connections of groups */
@@ -86,6 +88,9 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh);
 
 /* Were there sockets, of --port if that was given, whose process could not be examined? */
 bool ns_cure_has_unowned(const struct ns_cure *cure);
+
+/* Closes the network namespaces of processes, until the next scan with refresh. */
+void ns_cure_release_owners(struct ns_cure *cure);
 
 /* Did --pid's process end? */
 bool ns_cure_is_over(const struct ns_cure *cure);

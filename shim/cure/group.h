@@ -23,7 +23,8 @@ struct ns_group {
     uint64_t id;                  /* the inode number of its directory */
     bool kept;                    /* its programs have names */
     int links[NS_GROUP_PROGRAMS]; /* of programs without names, or -1 */
-    int error;                    /* why the kernel does not cure its new connections */
+    char policy[256]; /* of its programs, as ns_groups_cure got it; "": it is not known */
+    int error;        /* why the kernel does not cure its new connections */
 };
 
 struct ns_groups {
@@ -90,8 +91,9 @@ enum {
  * ns_code_connections; -EPERM: without the rights; or another -errno. Of a group: -EBUSY: its other
  * programs, or those of one above it, allow none beside them; -EUSERS: that of one above it would
  * run no more, see NS_GROUPS_FORCE; -ENOSPC: they are too many; -EEXIST: another cure is in force,
- * which this one may not replace; -ENOENT: it has ended. */
-int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, unsigned how);
+ * which this one may not replace; -ENOENT: it has ended. from: where the policy is from. */
+int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, const char *from,
+                   unsigned how);
 
 /* Ends the cure of new connections, and, with finally, that of the calls by which connections that
  * exist are restored: see ns_group_limit. */

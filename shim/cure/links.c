@@ -30,6 +30,8 @@
 
 #define NAME "nagleshim" /* of each program in the kernel */
 
+#define POLICY "policy" /* a symbolic link to where the policy is from, beside the names */
+
 enum { LOCK_SECONDS = 5, LOCK_AGAIN_US = 20000, PROGRAMS_MOST = 64 /* BPF_CGROUP_MAX_PROGS */ };
 
 static const struct {
@@ -135,6 +137,7 @@ static void remove_link(uint64_t group, int n)
         BPF(BPF_LINK_DETACH, .link_detach = {.link_fd = (uint32_t)link});
     if (n < NS_GROUP_PROGRAMS - 1)
         return;
+    unlink(name_of(group, POLICY));
     rmdir(name_of(group, ""));
     rmdir(NS_GROUP_PINS);
 }
@@ -216,7 +219,9 @@ int ns_groups_find_cured(struct ns_groups *groups)
         const uint64_t id = strtoull(entry->d_name, &end, 10);
         if (id && *end == '\0') {
             ns_groups_add(groups, "", id);
-            groups->at[groups->n - 1].kept = true;
+            struct ns_group *group = &groups->at[groups->n - 1];
+            group->kept = true;
+            (void)!readlink(name_of(id, POLICY), group->policy, sizeof group->policy - 1);
         }
     }
     if (ns_group_root(root) != -ENODEV)
@@ -314,9 +319,12 @@ static int cure(struct ns_group *group, const int loaded[], unsigned how)
     if (directory < 0 || fstat(directory, &st) != 0 || st.st_ino != group->id)
         return -ENOENT;
     group->kept = how & NS_GROUPS_KEEP && pins >= 0 && access(name_of(group->id, ""), F_OK) == 0;
+    /* The readiness probe of a cure --follow asks beside it. */
+    const bool is_probe = (how & (NS_GROUPS_KEEP | NS_GROUPS_DRY)) == NS_GROUPS_DRY;
+    if (!group->kept && !is_probe && is_in_force(directory))
+        return -EEXIST;
     for (int n = 0; n < NS_GROUP_PROGRAMS && !group->kept && !error; n++)
-        error =
-            is_in_force(directory) ? -EEXIST : judge_others(directory, n, how & NS_GROUPS_FORCE);
+        error = judge_others(directory, n, how & NS_GROUPS_FORCE);
     /* Without the second one before Linux 5.15, which sets no TCP_NODELAY on new connections. */
     for (int n = NS_GROUP_PROGRAMS - 1; n >= 0 && !error && !(how & NS_GROUPS_DRY); n--)
         if (loaded[n] != -EINVAL)
@@ -324,13 +332,20 @@ static int cure(struct ns_group *group, const int loaded[], unsigned how)
     return error == -ENODEV ? -ENOENT : error;
 }
 
-int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, unsigned how)
+int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, const char *from,
+                   unsigned how)
 {
     int loaded[NS_GROUP_PROGRAMS];
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
         loaded[n] = n > 0 && loaded[0] < 0 ? loaded[0] : load(n, policy);
-    for (size_t i = 0; i < groups->n && loaded[0] >= 0; i++)
-        groups->at[i].error = cure(&groups->at[i], loaded, how);
+    for (size_t i = 0; i < groups->n && loaded[0] >= 0; i++) {
+        struct ns_group *group = &groups->at[i];
+        group->error = cure(group, loaded, how);
+        if (group->error || how & NS_GROUPS_DRY || !(how & NS_GROUPS_KEEP))
+            continue;
+        unlink(name_of(group->id, POLICY));
+        (void)!symlink(from, name_of(group->id, POLICY)); /* it is only shown */
+    }
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
         if (loaded[n] >= 0)
             close(loaded[n]);

@@ -315,6 +315,14 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh)
     return error;
 }
 
+void ns_cure_release_owners(struct ns_cure *cure)
+{
+    const bool all = cure->owners.all;
+    ns_owners_release(&cure->owners);
+    cure->owners = (struct ns_owners){.all = all};
+    cure->n_sockets = 0; /* they refer to the namespaces */
+}
+
 bool ns_cure_is_over(const struct ns_cure *cure)
 {
     struct pollfd ended = {.fd = cure->process, .events = POLLIN};

@@ -50,7 +50,7 @@ median_is() {
     rounds server 'libc 2' 'libc 1' && median_is $flows
     rounds none 'libc 1' 'libc 2' && median_is stalls
     rounds client 'libc 2' 'ring 1' && median_is waits
-    cure --undo
+    cure --undo --all
     expect 0 output has "$group: the kernel will no longer "
     programs_are 0
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
@@ -157,11 +157,11 @@ while True:
     words='server 0' options_are 'server 1'
     words='nodelay 0' options_are 'nodelay 1'
     words='other 1' options_are 'other 1'
-    cure --undo
+    cure --undo --all
     expect 0 output has ': 6 connections' output has ': TCP_NODELAY restored on ' output lacks ' not changed'
     options_are 'client 0' 'server 0' 'nodelay 0' 'other 1' 'later 0' 'accepted 0'
     words='other 0' options_are 'other 0'
-    cure --undo
+    cure --undo --all
     expect 0 stderr is "nagleshim cure: no socket was restored"
 }
 
@@ -179,7 +179,7 @@ while True:
     words=connect options_are 'later 1'
     cure --cgroup "$group" --policy "$(policy other '{"match": {"remote": "[::1]:1-65535"}}, {"match": {"local": "1"}}')"
     words=connect options_are 'server 0' 'client 0' 'accepted 0' 'later 0'
-    cure --undo
+    cure --undo --all
     programs_are 0
 }
 
@@ -198,6 +198,51 @@ while True:
     rmdir "$group/inner"
     expect 1 stderr has "$group/inner: the kernel does not cure new connections: a program of the group, or of one above it, allows no other"
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
+}
+
+@test "--list names each group and its policy, and --for cures a group until its time has passed" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    local file
+    file=$(policy mine '{"match": {"role": "client"}}')
+    cure --cgroup "$group" --policy "$file"
+    cure --list
+    expect 0 output has "$group: the kernel is set to cure new connections, until --undo or the end of the group; policy: $file"
+    cure --cgroup "$group"
+    cure --list --json
+    printf '%s\n' "$output" >"$T/o.json"
+    says "$T/o.json" "[(one['policy'], one['kept']) for one in o['groups'] if one['path'] == '$group'] == [('built in', True)]"
+    cure --undo --cgroup "$group"
+    cure --list
+    expect_no_part output "$group"
+    start_options
+    ns_start cure "${inside[@]}" "$NS" cure --cgroup "$group" --for 3
+    ns_wait_for "$T/cure.out" "$group: the kernel will cure new connections, until this command or the group ends"
+    ns_wait_for "$T/cure.out" 'TCP_NODELAY set on'
+    programs_are 1
+    words=connect options_are 'client 1' 'later 1' 'accepted 1'
+    ns_join cure
+    programs_are 0
+    grep -q "$group: the kernel will no longer cure new connections" "$T/cure.out"
+    options_are 'client 0' 'nodelay 1' 'later 0' 'accepted 0'
+}
+
+@test "the readiness probe of the DaemonSet succeeds only if the kernel would cure, with the rights of its pod" {
+    local rights probe words
+    rights=$(sed -nE 's/.*drop: \[ALL\], add: \[([A-Z_, ]*)\].*/\1/p' config/kubernetes/cure.yaml)
+    rights=$(sed 's/, /,+/g' <<<"${rights,,}")
+    # As in the pod: without a BPF file system.
+    inside=("${inside[@]}" unshare --mount sh -c 'while umount /sys/fs/bpf 2>/dev/null; do :; done; exec "$@"' sh)
+    probe=$(sed -nE 's/.*exec: \{command: \[\/nagleshim, (.*)\]\}.*/\1/p' config/kubernetes/cure.yaml)
+    read -ra words <<<"${probe//,/}"
+    words=("${words[@]/#\/policy/$T}")
+    policy cure '{"match": {"remote": "50051"}}' >/dev/null
+    "${inside[@]}" setpriv --bounding-set="-all,+$rights" "$NS" "${words[@]}"
+    run -3 "${inside[@]}" setpriv --bounding-set=-all "$NS" "${words[@]}"
+    run -1 "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2; exec "$@"' sh "$NS" "${words[@]}"
+    policy cure '{"match": {"process": "app"}}' >/dev/null
+    run -1 "${inside[@]}" "$NS" "${words[@]}"
+    expect_part output 'rule 1 asks for a process'
 }
 
 @test "a program that somebody else lets inner groups replace is not replaced there, except with --force" {
@@ -373,18 +418,18 @@ END
     for i in {1..8}; do
         "${inside[@]}" "$NS" cure --cgroup "$group" >/dev/null 2>>"$T/errors" &
         NS_STARTED+=("$!")
-        "${inside[@]}" "$NS" cure --undo >/dev/null 2>>"$T/errors" &
+        "${inside[@]}" "$NS" cure --undo --all >/dev/null 2>>"$T/errors" &
         NS_STARTED+=("$!")
     done
     for pid in "${NS_STARTED[@]: -16}"; do wait "$pid"; done
     run ! grep -v 'no socket was restored' "$T/errors"
     cure --cgroup "$group"
     programs_are 1
-    run -3 "${inside[@]}" setpriv --reuid=65534 --clear-groups --bounding-set=-all "$NS" cure --undo
+    run -3 "${inside[@]}" setpriv --reuid=65534 --clear-groups --bounding-set=-all "$NS" cure --undo --all
     expect_part output 'what the kernel does with new connections stays as it is: no permission to write /sys/fs/bpf/nagleshim'
     programs_are 1
     # An undo that was killed half-way.
-    ! command -v strace || "${inside[@]}" strace -qqo "$T/trace" -e inject=unlink,unlinkat:signal=KILL "$NS" cure --undo || true
+    ! command -v strace || "${inside[@]}" strace -qqo "$T/trace" -e inject=unlink,unlinkat:signal=KILL "$NS" cure --undo --all || true
     cure --cgroup "$group"
     expect 0 stderr is ''
     programs_are 1
@@ -401,6 +446,8 @@ END
     expect_part output "cured by the kernel: $group, as long as a 'nagleshim cure --follow' runs"
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "cured by the kernel: connections of the control group $group"
+    cure --list
+    expect 0 output has "$group: the kernel is set to cure new connections, until a running 'nagleshim cure --follow' ends"
     cure --undo --all
     expect 0 output has "$group: a running 'nagleshim cure --follow' goes on" output lacks TCP_NODELAY
     for other in --follow --dry-run --force; do
@@ -457,7 +504,7 @@ end it by --undo, or end the 'nagleshim cure --follow'"
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: rule 1 asks for a process, which the kernel does not know; name its group instead"
     expect_part output 'TCP_NODELAY set on '
     expect_part output 'For connections that are opened later, add --follow.'
-    cure --undo
+    cure --undo --all
     # The largest policy, with different addresses.
     cure --dry-run --cgroup "$group" --policy "$(policy most "{\"match\": {\"remote\": [$("$python" -c \
         'print(", ".join("\"[fd00::%x]:%d-%d\"" % (n, n, n + 1) for n in range(1, 1300)))')]}}")"
@@ -466,10 +513,10 @@ end it by --undo, or end the 'nagleshim cure --follow'"
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: the policy has more than 1300 rules and addresses"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'while umount /sys/fs/bpf 2>/dev/null; do :; done; exec "$@"' sh "$NS" cure --cgroup "$group"
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: no BPF file system is mounted at /sys/fs/bpf"
-    cure --undo
+    cure --undo --all
     run --separate-stderr "${inside[@]}" setpriv --bounding-set=-bpf,-sys_admin,-net_admin "$NS" cure --cgroup "$group"
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections: CAP_BPF and CAP_NET_ADMIN are needed"
-    cure --undo
+    cure --undo --all
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --cgroup "$group"
     expect 2 stderr is "nagleshim cure: there is no control group '$group': no cgroup2 file system is mounted"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --all --dry-run

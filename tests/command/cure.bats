@@ -41,7 +41,7 @@ limit() {
     after_stalls 5
     cure --pid "${NS_PID[client]}"
     expect 0 output has "client (pid ${NS_PID[client]}): 1 connection: TCP_NODELAY set on 1"
-    expect_part output "To restore the options: nagleshim cure --undo"
+    expect_part output "To restore the options: nagleshim cure --undo --pid ${NS_PID[client]}"
     # It has no listener whose connections could inherit the options.
     expect_part output "For connections that are opened later, add --follow."
     expect_no_part output "inherit"
@@ -102,14 +102,14 @@ END
     expect_options "server 0 $limit"
     echo connect >&7
     expect_options "accepted 1 $limit" "later 0 .*"
-    cure --undo --dry-run
+    cure --undo --all --dry-run
     expect_part output ": would change "
-    cure --undo
+    cure --undo --all
     expect 0 output has ": TCP_NODELAY restored on "
     echo >&7
     expect_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*" "accepted 1 .*"
     [[ $limit == none || $output != *" $limit"* ]]
-    cure --undo
+    cure --undo --all
     expect 0 stderr is "nagleshim cure: no socket was restored"
     # A program with TCP_SAVE_SYN of its own.
     local words
@@ -117,7 +117,7 @@ END
         echo "$words" >&7
         expect_options
     done
-    cure --undo
+    cure --undo --all
     expect 0 stderr is "nagleshim cure: no socket was restored"
     echo 'listener 0' >&7
     expect_options "listener 0 .*" "accepted 1 .*"
@@ -135,10 +135,48 @@ END
     expect_status 0
     echo >&7
     expect_options "client 1 $limit"
-    cure --undo
+    cure --undo --all
     echo >&7
     expect_options "client 0 .*" "listener 0 .*" "nodelay 1 .*"
     [[ $limit == none || $output != *" $limit"* ]]
+}
+
+@test "--for treats also connections that are opened meanwhile, and restores all options when its time has passed" {
+    start_options
+    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 3
+    ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
+    echo connect >&7
+    expect_options "later .*"
+    ns_join cure
+    grep -qE 'python3?.*: TCP_NODELAY restored on [0-9]' "$T/cure.out"
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*" "later 0 .*"
+    # A signal ends it earlier.
+    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 100
+    ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
+    ns_stop cure
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*"
+    cure --list
+    expect_no_part output "(pid ${NS_PID[options]})"
+}
+
+@test "--list shows the processes with options that a cure has set, and changes nothing" {
+    start_options
+    cure --list
+    expect_no_part output "(pid ${NS_PID[options]})"
+    cure --pid "${NS_PID[options]}"
+    cure --list
+    expect 0 output has "(pid ${NS_PID[options]}): 4 connections and 1 listener: TCP_NODELAY set on 4" output lacks restore
+    cure --list --json
+    expect_status 0
+    printf '%s\n' "$output" >"$T/o.json"
+    says "$T/o.json" "[one['connections'] for one in o['processes'] if one['pid'] == ${NS_PID[options]}] == [4]"
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*"
+    cure --undo --pid "${NS_PID[options]}"
 }
 
 @test "an undo of one process leaves what else was changed" {
@@ -151,7 +189,7 @@ END
     expect 0 output has "(pid ${NS_PID[other]}): " output lacks "(pid ${NS_PID[options]}): "
     echo >&7
     expect_options "listener 1 .*" "client 1 .*"
-    cure --undo
+    cure --undo --all
     expect 0 output has "(pid ${NS_PID[options]}): "
     echo >&7
     expect_options "listener 0 .*" "client 0 .*"
@@ -256,8 +294,13 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
 |say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
 --all --port 1|use one of --unit, --cgroup, --all, --pid and --port
 --port 0|--port must be a number from 1 to 65535, not '0'
---undo --follow|--follow cannot be used with --undo or --dry-run
---undo --policy x|--undo restores what was changed and takes no policy
+--undo|say what to restore: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
+--undo --all --follow|--undo cannot be used with --follow or --for
+--undo --all --for 1|--undo cannot be used with --follow or --for
+--pid 1 --for 1 --dry-run|--for cannot be used with --dry-run
+--list --all|--list shows all that is in force, and takes no option but --json
+--list --undo|--list shows all that is in force, and takes no option but --json
+--undo --all --policy x|--undo restores what was changed and takes no policy
 --all x|unexpected word 'x'; see 'nagleshim cure --help'
 4711|unexpected word '4711'; did you mean --pid 4711?
 --pid 4194303|there is no process 4194303

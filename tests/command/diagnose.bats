@@ -175,7 +175,7 @@ END
     expect 0 stderr has "next: $T/sockets $port & $(realpath "$NS") cure --follow --pid \$!  # is it faster then?"
     ns_start again "$T/sockets" long "$port"
     run --separate-stderr "$NS" diagnose --pid "${NS_PID[again]}" --for 1
-    expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]}  # is it faster then? 'cure --undo' restores it"
+    expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]} --for 60  # is it faster in this minute?"
 }
 
 # bounded FILE: each row claims no more time than the holds of its two ends lasted.

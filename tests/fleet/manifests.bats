@@ -17,7 +17,7 @@ load ../helpers/command
 }
 
 @test "the policy, the commands and the probes of the DaemonSet for cure work" {
-    local line words status=0
+    local line words
     [[ $EUID -eq 0 ]] || cannot_here 'cure needs root here'
     sed -n 's/^    { "version"/{ "version"/p' config/kubernetes/cure.yaml >"$T/cure.json"
     "$NS" check "$T/cure.json"
@@ -25,10 +25,10 @@ load ../helpers/command
         IFS=', ' read -ra words <<<"${line//\"/}"
         words=("${words[@]/#\/policy/$T}")
         echo "${words[@]}"
-        timeout 1 "$NS" "${words[@]:1}" || status=$?
-        # --follow runs until it is ended.
-        [[ $status -eq 0 || ($status -eq 124 && " ${words[*]} " == *' --follow '*) ]]
-        status=0
+        # The command runs until it is ended, and the probe says that the kernel takes the programs.
+        run timeout 1 "$NS" "${words[@]:1}"
+        [[ $status -eq $([[ " ${words[*]} " == *' --dry-run '* ]] && echo 0 || echo 124) ]] || unexpected "${words[*]}"
+        [[ $output != *'does not cure'* ]] || unexpected "${words[*]}"
     done < <(sed -nE 's/.*command: \[(.*)\].*/\1/p' config/kubernetes/cure.yaml)
 }
 

@@ -262,7 +262,7 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside", command,
                         arguments(process));
     if (is_running(process))
-        return ns_words("%s cure --pid %d  # is it faster then? 'cure --undo' restores it", command,
+        return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);
     if (!report->program)
         return "";
