@@ -305,7 +305,7 @@ $B/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) $(wildcard tests/fuzz/*.h)
 .SECONDARY: $(FUZZ_OBJ)
 fuzzers: $(FUZZERS)
 
-fuzz: ## fuzz the policy, the judge, records and answers of sock_diag, each for FUZZ_SECONDS (600)
+fuzz: ## run each fuzzer of tests/fuzz for FUZZ_SECONDS (600)
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -45,8 +46,12 @@ static bool may_read_all(void)
     return syscall(SYS_capget, &version, sets) == 0 && sets[0].effective & 1U << CAP_SYS_PTRACE;
 }
 
+/* As nobody, with the capabilities to read. There is no filter of system calls: one that lists what
+ * is permitted would differ for each libc and machine, and would need to be right on all of them.
+ */
 static void give_up_rights(void)
 {
+    enum { NOBODY = 65534 };
     struct __user_cap_data_struct sets[2] = {0}; /* the capabilities kept are in the first one */
     syscall(SYS_capget, &version, sets);
     /* Many containers have only the latter of the two that let it read any file. */
@@ -55,6 +60,11 @@ static void give_up_rights(void)
     sets[0].permitted = sets[0].effective = sets[0].effective & kept;
     sets[0].inheritable = 0;
     sets[1] = (struct __user_cap_data_struct){0};
+    prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+    /* A user namespace may lack that user. */
+    if (sets[0].effective & reads && setgroups(0, NULL) == 0 &&
+        setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0)
+        setresgid(0, 0, 0);
     syscall(SYS_capset, &version, sets);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
@@ -67,7 +77,6 @@ static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t
     /* The terminal's ^C is for the command, which may still ask. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (memory >= 0)
         memory = dup2(memory, STDERR_FILENO);
     dup2(socket, STDIN_FILENO);
@@ -75,6 +84,7 @@ static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t
     close(STDOUT_FILENO);
     syscall(SYS_close_range, STDERR_FILENO + (memory >= 0), ~0U, 0); /* Linux 5.9 */
     give_up_rights();
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of the user resets it */
     while (getppid() == parent && read(STDIN_FILENO, &byte, 1) == 1) {
         memset(&shared->facts, 0, sizeof shared->facts);
         shared->facts.error = ns_facts_read(shared->pid, memory, shared->depth, &shared->facts);
@@ -145,10 +155,13 @@ static int await_answer(void)
     const uint64_t ms = 1000000, last = ns_clock_now(CLOCK_MONOTONIC) + ANSWER_MS * ms;
     struct pollfd answer = {.fd = reader.socket, .events = POLLIN};
     char byte;
-    for (uint64_t now; (now = ns_clock_now(CLOCK_MONOTONIC)) < last;)
-        if (poll(&answer, 1, (int)((last - now) / ms) + 1) > 0) /* not after a signal */
+    for (;;) { /* also after a signal */
+        uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = last > now ? last - now : 0;
+        if (poll(&answer, 1, (int)((left + ms - 1) / ms)) > 0)
             return recv(reader.socket, &byte, 1, 0) == 1 ? 0 : -EIO;
-    return -ETIMEDOUT;
+        if (left == 0) /* the command itself may have been stopped: it has asked once more */
+            return -ETIMEDOUT;
+    }
 }
 
 /* Asks, and copies the answer. memory: see ns_facts_read. */

@@ -741,6 +741,23 @@ for _ in range(20):
         and rows[0]["pattern"].endswith(" held requests)")'
 }
 
+@test "beside many threads, how long they wait for a CPU is read in the command's share of it" {
+    has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
+    ns_start server "$python" -c 'import socket, threading, time
+threading.stack_size(65536)
+for _ in range(2000):
+    threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+listener = socket.create_server(("127.0.0.1", 0))
+ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+print("ready", flush=True)
+while True:
+    ends[0].send(b"x"), ends[1].recv(1), time.sleep(0.01)'
+    ns_wait_for "$T/server.out" ready
+    run strace --seccomp-bpf -f -qq -e trace=openat -o "$T/calls" "$NS" diagnose --pid "${NS_PID[server]}" --for 2
+    # Eleven times 256 at most; all of them five times a second would be 20000.
+    holds "$(grep -c schedstat "$T/calls") >= 256 && $(grep -c schedstat "$T/calls") <= 3500" || unexpected
+}
+
 @test "a process that is stuck in the kernel is skipped and named, and no command waits for it" {
     local pid words
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"

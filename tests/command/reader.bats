@@ -80,6 +80,35 @@ children() {
     holds "$EPOCHREALTIME - $start < 3" || unexpected "it took $start to $EPOCHREALTIME"
 }
 
+@test "what reads other processes has the rights to read, and no others" {
+    local reader
+    ns_start server "$python" -c 'import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+print("ready", flush=True)
+time.sleep(100)'
+    ns_wait_for "$T/server.out" ready
+    ns_start top "$NS" top --pid "${NS_PID[server]}" --interval 0.5
+    while [[ $(children "${NS_PID[top]}") -eq 0 ]]; do sleep 0.01; done
+    reader=$(cat "/proc/${NS_PID[top]}/task/${NS_PID[top]}/children")
+    reader=${reader% }
+    ns_wait_for "$T/top.out" "server no "
+    grep -E '^(Uid|Cap(Inh|Prm|Eff|Amb)|NoNewPrivs):' "/proc/$reader/status" >"$T/rights"
+    if [[ $(grep CapEff /proc/self/status) == *ffff ]] && (($(stat -c %u /proc/self) == 0)); then
+        # CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH
+        [[ $(<"$T/rights") == "Uid:	65534	65534	65534	65534
+CapInh:	0000000000000000
+CapPrm:	0000000000080004
+CapEff:	0000000000080004
+CapAmb:	0000000000000000
+NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
+    fi
+    # It keeps nothing open but the command's end of its questions.
+    [[ $(ls -A "/proc/$reader/fd") == 0 ]]
+    kill -KILL "${NS_PID[top]}"
+    timeout 10 tail --pid="$reader" -s 0.01 -f /dev/null
+}
+
 @test "beside twelve processes that are stuck, a service of metrics has no child left but its reader" {
     local i
     for ((i = 0; i < 12; i++)); do

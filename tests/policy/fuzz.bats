@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Promise: No broken policy file harms the program that reads it, the judge reports no stall without its proof, and no record
-# and no answer to sock_diag harms the command.
+# Promise: No broken policy file harms the program that reads it, the judge reports no stall without its proof, and no record,
+# no answer to sock_diag, no ELF file and no memory of a process harms the command.
 # Computes: it fuzzes.
-# Runs the fuzzers of the policy, the judge, the records and the answers of sock_diag with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
+# Runs the fuzzers of tests/fuzz with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
 # FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 
 BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 640))
@@ -62,11 +62,16 @@ PYTHON
     fuzz diag
 }
 
+@test "no ELF file and no memory of a process is read beyond its end, and holes of a terabyte are not read" {
+    runs=3000 fuzz elf
+    fuzz status
+}
+
 @test "each fuzzer detects a deliberate difference" {
     local name CRASHES=$T/crashes
     unpack_policies "$T"
     make_record
-    for name in policy judge record diag; do
+    for name in policy judge record diag elf status; do
         NS_FUZZ_BROKEN=1 FUZZ_SECONDS='' run fuzz "$name" "$T/valid" "$T/bad" "$T/records"
         [[ $status -ne 0 && $output == *'not true: '* ]]
     done
