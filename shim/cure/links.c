@@ -167,6 +167,18 @@ static bool is_ours(uint32_t id)
            strcmp(info.name, NAME) == 0;
 }
 
+/* Has the kernel any program of this command? */
+static bool are_loaded(void)
+{
+    union bpf_attr attr = {0};
+    while (bpf(BPF_PROG_GET_NEXT_ID, &attr) == 0) {
+        if (is_ours(attr.next_id))
+            return true;
+        attr.start_id = attr.next_id;
+    }
+    return false;
+}
+
 /* The programs of this group itself, of everybody. Returns how many; 0, too, without CAP_NET_ADMIN.
  * flags: how they were attached. */
 static uint32_t programs_of(int directory, int n, uint32_t ids[PROGRAMS_MOST], uint32_t *flags)
@@ -224,7 +236,7 @@ int ns_groups_find_cured(struct ns_groups *groups)
             (void)!readlink(name_of(id, POLICY), group->policy, sizeof group->policy - 1);
         }
     }
-    if (ns_group_root(root) != -ENODEV)
+    if ((groups->n > 0 || are_loaded()) && ns_group_root(root) != -ENODEV)
         ns_group_walk(root, take_cured, groups);
     return error == -ENOENT || error == -ENXIO ? 0 : error;
 }

@@ -446,6 +446,8 @@ END
     expect_part output "cured by the kernel: $group, as long as a 'nagleshim cure --follow' runs"
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "cured by the kernel: connections of the control group $group"
+    run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
+    expect_part output ' cured '
     cure --list
     expect 0 output has "$group: the kernel is set to cure new connections, until a running 'nagleshim cure --follow' ends"
     cure --undo --all

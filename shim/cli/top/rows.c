@@ -3,6 +3,7 @@
  * its process. */
 #include "cli/top/top.h"
 
+#include "cure/group.h"
 #include "process/facts.h"
 #include "process/scope.h"
 
@@ -16,8 +17,23 @@
 enum {
     LOOK_AGAIN_S = 5,     /* a process may call execve */
     LOOK_AT_STUCK_S = 60, /* one that is stuck takes a second */
-    LOOK_AGAIN_MOST = 8,  /* of those without counts, as no samples are taken meanwhile */
+    LOOK_AT_GROUPS_S = 30,
+    LOOK_AGAIN_MOST = 8, /* of those without counts, as no samples are taken meanwhile */
 };
+
+/* Does the kernel cure the new connections of the process's control group? */
+static bool is_cured(pid_t pid, uint64_t now)
+{
+    static struct ns_groups cured;
+    static uint64_t next;
+    if (now >= next) {
+        free(cured.at);
+        cured = (struct ns_groups){0};
+        ns_groups_find_cured(&cured);
+        next = now + (uint64_t)LOOK_AT_GROUPS_S * SECOND;
+    }
+    return ns_groups_of(&cured, pid);
+}
 
 /* What was known of a process that has ended stays, and its pid may be another process's. */
 static void look_at(struct ns_top_process *process, uint64_t now)
@@ -31,6 +47,7 @@ static void look_at(struct ns_top_process *process, uint64_t now)
                         : ns_proc_is_denied(error)           ? NS_SHIM_DENIED
                         : facts.loaded.shim == NS_SHIM_READY ? NS_SHIM_WORKS
                                                              : facts.loaded.shim;
+        process->is_cured = is_cured(process->pid, now);
         snprintf(process->name, sizeof process->name, "%s", facts.name);
         if (process->shim == NS_SHIM_WORKS)
             ns_metrics_take_library(process, &facts.loaded.stats);

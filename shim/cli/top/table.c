@@ -69,6 +69,13 @@ static int places(const char *text)
 }
 
 /* The columns that matter most come first, since a narrow terminal cuts the last ones. */
+/* The column SHIM. */
+static const char *shim_of(const struct ns_top_process *process)
+{
+    const bool is_cured = process->is_cured && process->shim != NS_SHIM_WORKS;
+    return is_cured ? "cured" : ns_shim_name(process->shim);
+}
+
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
@@ -85,7 +92,7 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
         snprintf(lost, sizeof lost, ns_top_waits(row) ? "(%.1f)" : "%.1f ", row->lost_rate);
         ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
                  row->process.name, width - places(row->process.name), "", row->process.pid,
-                 ns_role_name(row->role), ns_shim_name(row->process.shim), row->holds_rate,
+                 ns_role_name(row->role), shim_of(&row->process), row->holds_rate,
                  describe_peer(row));
     }
 }
@@ -105,6 +112,6 @@ void ns_top_fill_json(const struct ns_top *top)
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
         ns_output_number(entry, "held_by", row->held_by ? row->held_by->process.pid : 0);
-        ns_output_text(entry, "library", ns_shim_name(row->process.shim));
+        ns_output_text(entry, "library", shim_of(&row->process));
     }
 }

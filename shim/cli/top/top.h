@@ -16,6 +16,7 @@ struct ns_top_process {
     uint64_t started;       /* see struct ns_watched */
     char name[64];          /* printable */
     enum ns_shim shim;      /* NS_SHIM_WORKS for NS_SHIM_READY, too */
+    bool is_cured;          /* the kernel cures the connections of its control group */
     uint64_t looked;        /* when it was examined; CLOCK_MONOTONIC ns */
     uint64_t done[NS_DONE]; /* by the library until then, if has_done */
     bool has_done;
