@@ -71,11 +71,11 @@ static bool is_old_glibc(void *get_version)
     return version && strverscmp(version(), "2.34") < 0;
 }
 
-/* Before 2.34 glibc had the thread calls in libpthread and forkpty in libutil, which a program may
+/* Before 2.34 glibc had the thread calls in libpthread and dlopen in libdl, which a program may
  * load late, for example with a plugin. */
 static bool may_come(enum ns_call_id id, void *get_version)
 {
-    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "forkpty", "dl"};
+    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "dl"};
     const char *name = ns_real_names;
     for (unsigned i = 0; i < id; i++)
         name += strlen(name) + 1;

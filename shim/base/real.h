@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
-#include <pty.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -70,7 +69,7 @@ extern struct ns_real ns_real;
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))
 
 /* The same after start-up (if ns_fd_is_open). Not for calls that glibc before 2.34 has in
- * libpthread or libutil. */
+ * libpthread or libdl. */
 #define NS_NEXT(name) (ns_real.name)
 
 /* The value of an expression whose calls may change errno, which stays as it is. */
@@ -82,7 +81,7 @@ extern struct ns_real ns_real;
         value_;                                                                                    \
     })
 
-/* Look up all calls. Returns the function to call for id. If a call of libpthread or libutil (glibc
+/* Look up all calls. Returns the function to call for id. If a call of libpthread or libdl (glibc
  * before 2.34) is missing, its entry stays NULL and the next call looks it up again, since the
  * library may be loaded later. errno is unchanged. Not async-signal-safe. */
 void *ns_real_load(enum ns_call_id id);

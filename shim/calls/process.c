@@ -52,19 +52,6 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
     return result;
 }
 
-NS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *terminal,
-                        const struct winsize *size)
-{
-    ns_before_child(false);
-    pid_t pid = NS_REAL(forkpty)(master, name, terminal, size);
-    if (pid == 0) {
-        for (int fd = 0; fd < 3; fd++) /* the terminal now */
-            ns_socket_closing(fd);
-        ns_in_child();
-    }
-    return pid;
-}
-
 /* Pending work in a child of vfork belongs to its parent, which sends it itself. */
 void ns_before_exec(void)
 {

@@ -5,12 +5,8 @@
 #include "calls/calls.h"
 #include "conn/kernel.h"
 
-#include <limits.h>
-#include <linux/close_range.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 
 NS_EXPORT int socket(int domain, int type, int protocol)
 {
@@ -79,47 +75,6 @@ NS_EXPORT int close(int fd)
     return NS_REAL(close)(fd);
 }
 
-/* CLOSE_RANGE_CLOEXEC and invalid calls close nothing. */
-void ns_before_close_range(unsigned low, unsigned high, int flags)
-{
-    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())
-        return;
-    if (flags && ns_process_has_threads())
-        ns_vfork_parent = NS_PROCESS_NONE; /* other threads keep the table */
-    else
-        ns_socket_closing_range(low, high);
-}
-
-NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
-{
-    if (ns_real_has(NS_CALL_close_range))
-        ns_before_close_range(low, high, flags);
-    return NS_REAL(close_range)(low, high, flags);
-}
-
-/* closefrom() for a libc that lacks it. */
-static void close_each_from(unsigned first)
-{
-    struct rlimit files;
-    int saved = errno;
-    if (NS_REAL(syscall)(SYS_close_range, first, UINT_MAX, 0) != 0 && /* Linux 5.9 */
-        getrlimit(RLIMIT_NOFILE, &files) == 0)
-        for (unsigned fd = first; fd < files.rlim_cur && fd < INT_MAX; fd++)
-            NS_REAL(syscall)(SYS_close, fd);
-    errno = saved;
-}
-
-NS_EXPORT void closefrom(int low)
-{
-    unsigned first = low > 0 ? (unsigned)low : 0;
-    if (!ns_has_other_fds())
-        ns_socket_closing_range(first, UINT_MAX);
-    if (ns_real_has(NS_CALL_closefrom))
-        NS_REAL(closefrom)(low);
-    else /* closefrom cannot report an error */
-        close_each_from(first);
-}
-
 static int after_dup(int fd, int copy)
 {
     if (copy >= 0 && !ns_has_other_fds())
@@ -154,14 +109,6 @@ NS_EXPORT int dup3(int fd, int copy, int flags)
     if (!(flags & ~O_CLOEXEC) && !ns_has_other_fds())
         ns_before_replacing(fd, copy);
     return after_dup(fd, NS_REAL(dup3)(fd, copy, flags));
-}
-
-NS_EXPORT int fclose(FILE *stream)
-{
-    int fd = NS_QUIETLY(fileno(stream));
-    if (fd >= 0 && !ns_has_other_fds())
-        ns_socket_closing(fd); /* libc closes it without close() */
-    return NS_REAL(fclose)(stream);
 }
 
 NS_EXPORT FILE *fdopen(int fd, const char *mode)

@@ -347,10 +347,3 @@ void ns_socket_closing(int fd)
         ns_acknowledge(fd, conn); /* it is on no list of the other descriptors */
     ns_conn_drop(conn);
 }
-
-void ns_socket_closing_range(unsigned low, unsigned high)
-{
-    for (unsigned fd = low; fd <= high && fd < atomic_load(&ns_fd_used); fd++)
-        if (ns_fd_lookup((int)fd) != NS_FD_UNKNOWN)
-            ns_socket_closing((int)fd);
-}

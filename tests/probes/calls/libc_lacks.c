@@ -48,24 +48,6 @@ static bool libc_has(const char *name)
     return false;
 }
 
-/* It has no result, so the descriptors are checked. */
-static int check_closefrom(void)
-{
-    enum { FIRST = 200, SECOND = 210 };
-    void (*call)(int);
-    void *found = dlsym(RTLD_DEFAULT, "closefrom");
-    memcpy(&call, &found, sizeof call);
-    if (dup2(1, FIRST) != FIRST || dup2(1, SECOND) != SECOND)
-        return 1;
-    call(SECOND);
-    int open_below = fcntl(FIRST, F_GETFD), open_above = fcntl(SECOND, F_GETFD);
-    close(FIRST);
-    if (open_below >= 0 && open_above < 0)
-        return 0;
-    printf("closefrom left %d and %d\n", open_below, open_above);
-    return 1;
-}
-
 static int check(const struct row *row)
 {
     long (*call)(long, long, long, long, long, long);
@@ -76,8 +58,6 @@ static int check(const struct row *row)
     }
     if (libc_has(row->name))
         return 0;
-    if (strcmp(row->name, "closefrom") == 0)
-        return printf("closefrom ") < 0 || check_closefrom();
     /* For names of fortified builds nagleshim makes the plain call. */
     if (strncmp(row->name, "__", 2) == 0)
         return 0;
