@@ -22,22 +22,19 @@
 static struct ns_ruleset rules;
 static bool working;
 
-/* The process's names for patterns and for the search for a policy. exe has room for PATH_MAX. musl
- * passes no arguments to constructors. */
-static void process_facts(struct ns_process *process, char *exe, int argc, char **argv)
+/* The process's names for patterns and for the search for a policy. exe has room for PATH_MAX. */
+static void process_facts(struct ns_process *process, char *exe)
 {
     long n = NS_SYSTEM(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", exe, PATH_MAX - 1);
     exe[n > 0 ? n : 0] = 0;
     exe[ns_path_length(exe)] = 0;
     process->exe = n > 0 ? exe : NULL;
     process->execfn = (const char *)getauxval(AT_EXECFN);
-    bool passed = ns_real_has(NS_CALL_gnu_get_libc_version);
-    process->argv0 = passed && argc > 0 ? argv[0] : program_invocation_name;
-    process->args = passed && argc > 0 ? argv + 1 : NULL;
+    process->argv0 = program_invocation_name;
 }
 
-/* The arguments of a process whose libc does not pass them to constructors. */
-static char *const *arguments_from_proc(void)
+/* The arguments of this process. musl passes none to constructors. */
+static char *const *arguments(void)
 {
     enum { SIZE = 64 * 1024, MOST = 4096 };
     int fd = (int)NS_SYSTEM(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -46,16 +43,16 @@ static char *const *arguments_from_proc(void)
     char *text = malloc(SIZE);
     ssize_t size = text ? NS_REAL(read)(fd, text, SIZE - 1) : -1;
     NS_REAL(close)(fd);
-    char **arguments = size > 0 ? calloc(MOST, sizeof *arguments) : NULL;
-    if (!arguments) {
+    char **list = size > 0 ? calloc(MOST, sizeof *list) : NULL;
+    if (!list) {
         free(text);
         return NULL;
     }
     text[size] = 0;
     size_t count = 0;
     for (char *p = text + strlen(text) + 1; p < text + size && count < MOST - 1; p += strlen(p) + 1)
-        arguments[count++] = p;
-    return arguments;
+        list[count++] = p;
+    return list;
 }
 
 static void complain(const struct ns_policy_found *found)
@@ -96,7 +93,7 @@ static bool use_policy(const struct ns_policy *policy, const struct ns_process *
 
 /* Returns whether there are rules for this process. The policy is read now, even if the process
  * never makes a socket, since it may be unable to read it later (chroot, setuid, a sandbox). */
-static bool find_rules(int argc, char **argv)
+static bool find_rules(void)
 {
     NS_LARGE_ARRAY static struct ns_policy_found found; /* too large for a small stack */
     char exe[PATH_MAX];
@@ -113,7 +110,7 @@ static bool find_rules(int argc, char **argv)
     /* The facts are read from /proc. They are not needed without a directory to search, nor by the
      * built-in policy. */
     if (!is_named)
-        process_facts(&process, exe, argc, argv);
+        process_facts(&process, exe);
     struct ns_policy_request request = {
         .policy = named,
         .policy_dir = dir,
@@ -127,9 +124,9 @@ static bool find_rules(int argc, char **argv)
         return false;
     }
     if (is_named && found.policy->enabled && found.policy->n_rules > 0)
-        process_facts(&process, exe, argc, argv);
-    if (!process.args && wants_arguments(found.policy))
-        process.args = arguments_from_proc();
+        process_facts(&process, exe);
+    if (wants_arguments(found.policy))
+        process.args = arguments();
     return use_policy(found.policy, &process, found.path);
 }
 
@@ -151,7 +148,7 @@ static bool is_off(void)
     return off && *off && strcmp(off, "0") != 0;
 }
 
-__attribute__((constructor)) static void begin(int argc, char **argv)
+__attribute__((constructor)) static void begin(void)
 {
     int saved = errno;
     /* First, also if the library is switched off: a signal handler would look them up too late. */
@@ -175,7 +172,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
                NS_REAL(getenv)("NAGLESHIM_LOG"));
     ns_report_open(program_invocation_name);
     /* Without rules there is no table, so that every call passes at its first test. */
-    if (find_rules(argc, argv)) {
+    if (find_rules()) {
         ns_socket_open(&rules);
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. Owns the counts from before a fork, and whether the line was written. Must never
+/* See report.h. Owns the names of the counters, and whether the line was written. Must never
  * write it twice, or for another process. */
 #include "report/report.h"
 
@@ -24,16 +24,8 @@ static char name[64];
 static pid_t process; /* whose counts these are: a fork by a raw system call is not seen */
 static _Atomic bool written;
 static bool forked;
-static _Atomic bool had_socket;   /* that no counter counts: a listener, or in a disabled library */
-static uint64_t before[COUNTERS]; /* the counters at the last fork */
-
-static uint64_t count(unsigned counter)
-{
-    const _Atomic uint64_t *counters = &ns_stats.sockets; /* the first of them */
-    return atomic_load_explicit(&counters[counter], memory_order_relaxed) - before[counter];
-}
-
-#define SINCE_FORK(member) count(offsetof(struct ns_stats, member) / sizeof(uint64_t))
+static _Atomic bool had_socket; /* that no counter counts: a listener, or in a disabled library */
+static _Atomic uint64_t *const counters = &ns_stats.sockets; /* the first of them */
 
 static struct ns_status_rule *rules(void)
 {
@@ -60,9 +52,9 @@ void ns_report_forked(void)
     process = getpid();
     atomic_store(&had_socket, false);
     for (unsigned i = 0; i < COUNTERS; i++)
-        before[i] += count(i);
+        atomic_store(&counters[i], 0);
     for (uint32_t i = 0; i < ns_status.n_rules; i++)
-        rules()[i].before = NS_GET(&rules()[i], sockets);
+        NS_PUT(&rules()[i], sockets, 0);
 }
 
 static void add_rule(struct ns_line *line, const char *rule, uint32_t index)
@@ -91,7 +83,7 @@ static void add_rules(struct ns_line *line)
 {
     for (uint32_t i = 0; i < ns_status.n_rules; i++) {
         const char *rule = (const char *)(uintptr_t)rules()[i].name;
-        if (rules()[i].sockets == rules()[i].before)
+        if (!rules()[i].sockets)
             continue;
         if (rule && strcmp(rule, NS_POLICY_OF_RUN) == 0) {
             ns_line_add(line, ", " NS_POLICY_OF_RUN);
@@ -107,7 +99,7 @@ static void add_rules(struct ns_line *line)
 /* "4 TCP sockets, rule x of the built-in policy; counts: ..." */
 static void add_sockets(struct ns_line *line)
 {
-    uint64_t ruled = SINCE_FORK(sockets), all = ruled + SINCE_FORK(left_alone);
+    uint64_t ruled = ns_stats.sockets, all = ruled + ns_stats.left_alone;
     if (all > 0) {
         ns_line_add_number(line, "", all);
         ns_line_add(line, all == 1 ? " TCP socket" : " TCP sockets");
@@ -125,7 +117,7 @@ static void add_sockets(struct ns_line *line)
     for (unsigned i = 0; i < COUNTERS; i++) {
         ns_line_add(line, i ? ", " : "; counts: ");
         ns_line_add(line, counter_names[i]);
-        ns_line_add_number(line, " ", count(i));
+        ns_line_add_number(line, " ", counters[i]);
     }
 }
 
@@ -133,7 +125,7 @@ static bool has_counts(void)
 {
     uint64_t all = 0;
     for (unsigned i = 0; i < COUNTERS; i++)
-        all |= count(i);
+        all |= counters[i];
     return all != 0;
 }
 

@@ -33,11 +33,9 @@ enum ns_status_state {
 struct ns_status_rule {
     uint64_t name; /* address of its name; 0: it has none */
     uint32_t max_delay_us;
-    _Atomic uint32_t sockets; /* that it was applied to */
+    _Atomic uint32_t sockets; /* that it was applied to; with a report, since the last fork */
     uint8_t send, ack;        /* enum ns_send, enum ns_ack */
     uint8_t applies;          /* its "process" and "args" hold for this process */
-    uint8_t unused;
-    uint32_t before; /* sockets when the process was forked, which are its parent's */
 };
 
 /* Addresses are those of the process, as numbers; texts end with a zero byte. */
