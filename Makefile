@@ -62,9 +62,9 @@ CJSON_DEPTH := -DCJSON_NESTING_LIMIT=8
 
 # Files that the library and the command share. Unit tests and fuzzers test them without preloading.
 CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/text.c shim/policy/endpoint.c \
-	shim/policy/find.c shim/policy/match.c shim/base/arena.c shim/judge/look.c
+	shim/policy/find.c shim/policy/match.c shim/base/memory.c shim/judge/look.c
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
-START_SRC := shim/init.c shim/base/real.c shim/base/symbol.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/calls/loader.c shim/base/exports.c shim/conn/fds.c \
+START_SRC := shim/init.c shim/base/real.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/calls/loader.c shim/base/exports.c shim/conn/fds.c \
 	shim/report/status.c shim/report/report.c shim/report/log.c shim/socket/handover.c shim/socket/socket.c \
 	shim/socket/rewrite.c shim/traffic/pending.c shim/conn/kernel.c shim/policy/match.c \
 	shim/policy/policy.c shim/policy/find.c

@@ -6,7 +6,7 @@
 #include "traffic/push.h"
 #include "report/log.h"
 #include "policy/find.h"
-#include "base/large.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "base/system.h"
 #include "traffic/pending.h"

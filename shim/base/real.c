@@ -3,7 +3,7 @@
  * async-signal-safe; using the table is. */
 #include "base/real.h"
 
-#include "base/symbol.h"
+#include "base/object.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -3,8 +3,7 @@
  * free objects. Must never take a lock or allocate with malloc: signal handlers come here. */
 #include "conn/conn.h"
 
-#include "base/large.h"
-#include "base/pages.h"
+#include "base/memory.h"
 #include "conn/process.h"
 
 #include <stddef.h>

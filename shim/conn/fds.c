@@ -4,8 +4,7 @@
  * Async-signal-safe. */
 #include "conn/fds.h"
 
-#include "base/large.h"
-#include "base/pages.h"
+#include "base/memory.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/log.h"

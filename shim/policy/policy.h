@@ -4,7 +4,7 @@
 #ifndef NS_POLICY_H
 #define NS_POLICY_H
 
-#include "base/arena.h"
+#include "base/memory.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

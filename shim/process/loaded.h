@@ -5,7 +5,6 @@
 
 #include "process/preload.h"
 #include "process/proc.h"
-#include "report/stats.h"
 #include "report/status.h"
 
 enum ns_shim {

@@ -4,7 +4,7 @@
  * by number: the libc's open and write are cancellation points, and the calls that log are not. */
 #include "report/log.h"
 
-#include "base/large.h"
+#include "base/memory.h"
 #include "base/system.h"
 
 #include <stdarg.h>

@@ -3,9 +3,8 @@
  * write it twice, or for another process. */
 #include "report/report.h"
 
-#include "base/large.h"
+#include "base/memory.h"
 #include "base/path.h"
-#include "report/stats.h"
 #include "report/status.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 #include "report/status.h"
 
 #include "base/system.h"
-#include "report/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #ifndef NS_STATUS_H
 #define NS_STATUS_H
 
+#include "base/relaxed.h"
 #include "policy/match.h"
 #include "policy/find.h"
 
@@ -50,7 +51,7 @@ struct ns_status {
     _Atomic uint64_t reason; /* text: why the library is disabled; 0: it is not */
     uint64_t policy;         /* text: the file; "NAGLESHIM_POLICY" for JSON in it; "": built in */
     uint64_t rules;          /* of struct ns_status_rule */
-    uint64_t counters;       /* of uint64_t, in the order of NS_COUNTERS (stats.h) */
+    uint64_t counters;       /* of uint64_t, in the order of NS_COUNTERS */
     uint32_t n_rules, n_counters;
     uint64_t looked; /* CLOCK_REALTIME nanoseconds: when it looked for its policy */
 };
@@ -76,5 +77,33 @@ void ns_status_disabled(const char *reason);
 
 /* rule is applied to a socket. Two threads at once may lose a count. Async-signal-safe. */
 void ns_status_took(const struct ns_rule *rule);
+
+/* --- what the library has done in this process: relaxed counters, mostly for people to read, which
+ * order nothing and guard nothing --- */
+
+/* NS_COUNTER(name, text): the text is its name in the report and for the doctor. */
+#define NS_COUNTERS(NS_COUNTER)                                                                    \
+    NS_COUNTER(sockets, "sockets")         /* TCP sockets that got a rule */                       \
+    NS_COUNTER(left_alone, "left alone")   /* TCP sockets that no rule matched */                  \
+    NS_COUNTER(joined, "bursts joined")    /* adaptive: TCP_NODELAY was cleared */                 \
+    NS_COUNTER(bursts, "bursts held")      /* auto-cork: before which the socket was corked */     \
+    NS_COUNTER(pushes, "pushes")           /* before a wait */                                     \
+    NS_COUNTER(late, "late pushes")        /* of bytes held for too long */                        \
+    NS_COUNTER(acks, "ACKs")               /* before a wait */                                     \
+    NS_COUNTER(nodelay, "TCP_NODELAY set") /* on a connection, for the first time */               \
+    NS_COUNTER(unheld, "stopped holding")  /* connections, since bursts were late there */
+
+/* After this many connections have stopped holding, new ones do not hold either. */
+enum { NS_UNHELD_MOST = 3 };
+
+struct ns_stats {
+#define NS_COUNTER(name, text) _Atomic uint64_t name;
+    NS_COUNTERS(NS_COUNTER)
+#undef NS_COUNTER
+};
+
+extern struct ns_stats ns_stats;
+
+#define NS_COUNT(name) NS_ADD(ns_stats.name, 1)
 
 #endif

@@ -3,7 +3,7 @@
  * set before its socket's rule was known. */
 #include "socket/rewrite.h"
 
-#include "base/pages.h"
+#include "base/memory.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
 

@@ -2,12 +2,11 @@
 /* See socket.h. Owns a connection's kind and rule. Never changes a socket that no rule matches. */
 #include "socket/socket.h"
 
-#include "report/stats.h"
+#include "report/status.h"
 #include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/report.h"
-#include "report/status.h"
 #include "socket/rewrite.h"
 #include "traffic/learned.h"
 #include "traffic/push.h"

@@ -4,7 +4,7 @@
 
 #include "conn/kernel.h"
 #include "conn/process.h"
-#include "report/stats.h"
+#include "report/status.h"
 #include "traffic/push.h"
 
 #include <limits.h>

@@ -4,7 +4,7 @@
 
 #include "base/real.h"
 #include "report/log.h"
-#include "report/stats.h"
+#include "report/status.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "traffic/learned.h"

@@ -3,7 +3,7 @@
  * check` must report the same first error. An accepted policy has only values that a text can
  * express. An error has a place inside the text, and one line. NS_FUZZ_BROKEN in the environment:
  * every text is expected to be refused. */
-#include "base/arena.h"
+#include "base/memory.h"
 #include "cli/policy/check.h"
 #include "../unit/bpf.h"
 #include "policy/match.h"

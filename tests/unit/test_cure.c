@@ -2,7 +2,7 @@
 /* The BPF programs of `nagleshim cure`: they keep the value of TCP_NODELAY that the program asked
  * for. tests/fuzz/policy.c compares the rules that they choose with those that the library chooses.
  */
-#include "base/arena.h"
+#include "base/memory.h"
 #include "bpf.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The parser runs in other people's processes and never uses the program's heap. This file replaces
  * malloc on top of glibc's own entry points. promises/faults.bats makes its mappings fail. */
-#include "base/arena.h"
+#include "base/memory.h"
 #include "policy/policy.h"
 #include "unit.h"
 

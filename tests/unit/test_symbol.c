@@ -2,7 +2,7 @@
 /* The library's reading of symbol tables, compared with dlsym for every row of the call table;
  * and the times of the log, compared with gmtime. */
 #include "base/real.h"
-#include "base/symbol.h"
+#include "base/object.h"
 #include "report/log.h"
 #include "unit.h"
 

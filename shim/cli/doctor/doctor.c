@@ -80,7 +80,7 @@ static void print_counters(const struct ns_stats *stats)
     ns_output_fact("so far", "%s", line);
 }
 
-/* The counters as numbers, by their names in stats.h. */
+/* The counters as numbers, by their names in status.h. */
 static void add_counters(cJSON *object, const struct ns_loaded *loaded)
 {
     cJSON *counters = loaded->has_stats ? cJSON_AddObjectToObject(object, "counters")

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See arena.h. A bump allocator over mmap. Must never call malloc. */
-#include "base/arena.h"
+/* See memory.h. Must never call malloc. */
+#include "base/memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -66,4 +67,22 @@ void ns_arena_free(struct ns_arena *arena)
     }
     *arena = (struct ns_arena){0};
     errno = saved;
+}
+
+typedef void *__attribute__((may_alias)) any_pointer;
+
+void *ns_pages_put(void *place, void *expected, size_t size)
+{
+    any_pointer was = expected;
+    int saved = errno;
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    if (pages == MAP_FAILED)
+        return NULL;
+    /* sequentially consistent: a thread that sees the pointer sees the zeros */
+    if (__atomic_compare_exchange_n((any_pointer *)place, &was, pages, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
+        return pages;
+    munmap(pages, size);
+    return was;
 }
