@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the reading of /proc/PID. It must not stop, trace or change the process, and trusts nothing
- * in its memory: lengths are bounded, texts are sanitized. */
+ * in its memory: lengths are bounded. */
 #include "process/proc.h"
 
 #include "base/path.h"
@@ -45,9 +45,7 @@ int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context)
 static void take_status_line(struct ns_proc *proc, const char *line)
 {
     unsigned real, effective;
-    if (strncmp(line, "Name:\t", 6) == 0)
-        snprintf(proc->name, sizeof proc->name, "%.*s", (int)strcspn(line + 6, "\n"), line + 6);
-    else if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
+    if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
         proc->user = effective;
     else if (sscanf(line, "Tgid:\t%d", &proc->process) != 1)
         sscanf(line, "Seccomp:\t%d", &proc->seccomp);
@@ -108,10 +106,8 @@ int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
         return hidden ? -EPERM : -ESRCH;
     }
     NS_AUTO_FCLOSE FILE *status = ns_proc_stream(proc->dir, "status");
-    if (!status) {
-        int error = errno == ENOENT ? ESRCH : errno;
-        return -error;
-    }
+    if (!status)
+        return errno == ENOENT ? -ESRCH : -errno;
     while (fgets(line, sizeof line, status))
         take_status_line(proc, line);
     ns_state_read(proc->dir, "stat", &proc->state);
@@ -218,8 +214,8 @@ const char *ns_proc_name(const struct ns_proc *proc, char *buffer, size_t size)
     snprintf(exe, sizeof exe, "%.*s", (int)ns_path_length(proc->exe), proc->exe);
     const char *name = ns_path_program(proc->execfn, ns_path_base(exe));
     /* The kernel has the beginning of it, unless the process has renamed itself. */
-    if (strncmp(proc->name, name, KERNEL_MOST) != 0)
-        name = *exe ? ns_path_base(exe) : proc->name;
+    if (strncmp(proc->state.name, name, KERNEL_MOST) != 0)
+        name = *exe ? ns_path_base(exe) : proc->state.name;
     snprintf(buffer, size, "%s", name);
     return buffer;
 }

@@ -30,7 +30,6 @@ struct ns_proc {
     int memory; /* its file mem, or -errno */
     pid_t pid;
     /* from status and stat, which anybody may read */
-    char name[64];         /* the kernel's, cut to 15 bytes */
     pid_t process;         /* the thread group: differs from pid if that is a thread's number */
     uid_t user;            /* effective */
     int seccomp;           /* 0: none; 1: strict; 2: filter */

@@ -188,7 +188,6 @@ static void read_state(struct ns_facts *facts)
     snprintf(path, sizeof path, "/proc/%d/stat", facts->proc.pid);
     ns_state_read(AT_FDCWD, path, &facts->proc.state);
     snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
-    memcpy(facts->proc.name, facts->name, sizeof facts->proc.name);
 }
 
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)

@@ -120,6 +120,23 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     [[ $(children "${NS_PID[top]}") -le 1 ]] || unexpected "$(ps --ppid "${NS_PID[top]}" -o pid,stat,comm)"
 }
 
+@test "of readers that even SIGKILL does not end, eight are kept, and none is started after them" {
+    local i most=0 n
+    for ((i = 0; i < 11; i++)); do
+        stuck "p$i" page
+    done
+    ns_start top "$NS" top --openmetrics "$T/metrics" --interval 1
+    until grep -q 'library="stuck"} 11' "$T/metrics" 2>/dev/null; do
+        n=$(children "${NS_PID[top]}") || wrong "top has ended:" "$T/top.err" || return
+        most=$((n > most ? n : most))
+        sleep 0.1
+    done
+    n=$(children "${NS_PID[top]}")
+    # The file system of each has a read request, and answers no interrupt.
+    [[ $n -eq 8 && $most -le 9 ]] || unexpected "children: $n, at most $most"
+    ns_stop top
+}
+
 # sparse FILE PART: makes a program of $T/ordinary whose notes, or whose table of symbols, fill a hole of a terabyte.
 sparse() {
     "$python" - "$T/ordinary" "$@" <<'PYTHON'

@@ -23,7 +23,7 @@ static const char *denied_text(void)
 
 static void print_process(const struct ns_proc *proc)
 {
-    ns_output_fact("process", "%d, %s", proc->process, proc->exe[0] ? proc->exe : proc->name);
+    ns_output_fact("process", "%d, %s", proc->process, proc->exe[0] ? proc->exe : proc->state.name);
     if (proc->seccomp)
         ns_output_fact("seccomp", "%s",
                        proc->seccomp == 1 ? "strict mode"
@@ -255,8 +255,7 @@ static void visit(void *context, pid_t pid)
         return;
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
-        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid,
-                       examination.facts.proc.name);
+        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.facts.name);
     census[STUCK] += error == -ETIMEDOUT;
     if (error && error != -ESRCH && error != -ETIMEDOUT)
         census[DENIED]++;

@@ -25,24 +25,6 @@ static bool exists_in(const char *directory, const char *name, char path[PATH_MA
            realpath(candidate, path);
 }
 
-/* Debian has a directory for each architecture, other systems lib and lib64 or lib32. */
-static bool exists_for_narrow(const char *here, const char *name, uint16_t narrow,
-                              char path[PATH_MAX])
-{
-    const char *const places[] = {here, NS_LIBDIR, "/usr/local/lib", "/usr/lib"};
-    char pattern[2 * PATH_MAX];
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        NS_AUTO_GLOB glob_t files = {0};
-        /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
-        snprintf(pattern, sizeof pattern, "%s{,/*,/../*}/%s", places[i], name);
-        glob(pattern, GLOB_BRACE, NULL, &files);
-        for (size_t j = 0; j < files.gl_pathc; j++)
-            if (!ns_elf_path_unfit(files.gl_pathv[j], narrow) && realpath(files.gl_pathv[j], path))
-                return true;
-    }
-    return false;
-}
-
 /* Adds the files of this pattern that differ from the first one, path. Returns how many there are.
  */
 static unsigned add_found(unsigned n, const char *pattern, uint16_t narrow, char path[PATH_MAX])
@@ -87,7 +69,10 @@ const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
     snprintf(lib, sizeof lib, "%s/../lib", here);
-    if (narrow && !exists_for_narrow(here, name, narrow, path))
+    /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
+    const char *pattern =
+        ns_words("{%s," NS_LIBDIR ",/usr/local/lib,/usr/lib}{,/*,/../*}/%s", here, name);
+    if (narrow && add_found(0, pattern, narrow, path) == 0)
         return ns_words(
             "there is no %s for 32-bit programs: install the package libnagleshim:%s, or type "
             "'make install-library CC=%s-gcc B=build/%s LIBDIR=DIRECTORY'",
