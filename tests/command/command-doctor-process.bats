@@ -173,7 +173,7 @@ setup() {
         expect_denied q
     fi
     # Its own user may.
-    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || return 0
+    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || cannot_here "kernel.yama.ptrace_scope is not 0"
     patient=$T/doctor_patient patient r pause "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[r]}"
     expect_works r

@@ -72,7 +72,8 @@ END
     until [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || ! kill -0 "${NS_PID[p]}"; do
         ((SECONDS < end))
     done
-    kill -0 "${NS_PID[p]}" 2>/dev/null && [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] || return 0
+    kill -0 "${NS_PID[p]}" 2>/dev/null && [[ $(readlink "/proc/${NS_PID[p]}/exe") == */small ]] ||
+        cannot_here "this kernel runs no 32-bit programs"
     doctor_of p
     expect_fails p "it is linked statically, so that nothing can be preloaded into it"
 }

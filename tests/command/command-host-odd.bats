@@ -58,6 +58,11 @@ with_fault() {
         host disable --root "$R"
         expect_status 0
         with_fault "$fault" enable --preload --root "$R" --library /usr/lib/libnagleshim.so
+        [[ $status -eq 137 || ($status -eq 0 && $fault == *when=2) ]]
+        # Whatever the loader finds in the list is a complete library.
+        [[ ! -e $R/etc/ld.so.preload ]] || for library in $(<"$R/etc/ld.so.preload"); do
+            cmp "$LIBRARY" "$R${library/\$LIB/lib}"
+        done
         enable --preload
         host disable --root "$R"
         # A temporary file may remain.

@@ -86,7 +86,7 @@ func main() {
 END
     (cd "$T" && HOME=$BATS_FILE_TMPDIR GOCACHE=$cache CGO_ENABLED=0 GOFLAGS=-mod=mod go build -o go client.go)
     gcc -O2 -static -w -o "$T/static" examples/tcp_nodelay_client.c -lrt -pthread
-    ! command -v i686-linux-gnu-gcc || i686-linux-gnu-gcc -O2 -static -w -o "$T/narrow" examples/tcp_nodelay_client.c -lrt -pthread
+    [[ $(uname -m) != x86_64 ]] || i686-linux-gnu-gcc -O2 -static -w -o "$T/narrow" examples/tcp_nodelay_client.c -lrt -pthread
     ns_serve echo "$python" tests/probes/turns.py server 0 0 0 : all64 w64
     local way go=$port packets
     ns_serve packets "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0

@@ -238,6 +238,7 @@ print("connections", n, "worst_ms", round(worst * 1e3, 1))'
     ns_port churn
     ns_start cure "$NS" cure --port "$port" --follow
     ns_join churn
+    kill -0 "${NS_PID[cure]}" # it has followed to the end
     ns_stop cure
     cat "$T/churn.out"
     holds "$(field connections "$T/churn.out") > 200 && $(field worst_ms "$T/churn.out") < 200"

@@ -8,13 +8,13 @@ load ../helpers/command
     echo "$output$stderr"
     [[ $status -eq 0 && $stderr == *"it stalls: "*"nagleshim["*": held by the peer, nagleshim["* ]]
     [[ $output =~ 'A request takes '([0-9.]+)' ms (median), and '([0-9.]+)' ms without the library' ]]
-    awk -v with="${BASH_REMATCH[1]}" -v without="${BASH_REMATCH[2]}" 'BEGIN { exit !(with < 20 && without > 35) }'
+    holds "${BASH_REMATCH[1]} < ${BASH_REMATCH[2]} / 2 && ${BASH_REMATCH[2]} > 35"
 }
 
 @test "demo without a library, a client without a server, and invalid arguments are errors" {
     cp "$NS" "$T/nagleshim"
     run --separate-stderr "$T/nagleshim" demo
-    [[ $status -eq 2 ]]
+    [[ $status -eq 2 && ${stderr_lines[-1]} == "nagleshim run: cannot find libnagleshim.so beside this command, in ../lib or in "* ]]
     run --separate-stderr "$NS" demo --client 1
     [[ $status -eq 2 && $stderr == "nagleshim demo: cannot connect to port 1: Connection refused" ]]
     run --separate-stderr "$NS" demo --client 65536

@@ -3,7 +3,7 @@
 # Parts: 2
 # The programs run without the library; for each, a control does not stall. Networks are namespaces of the tests.
 
-load ../helpers/common
+load ../helpers/command
 load ../helpers/top
 
 @test "a client that stalls is shown with its holds, their cost, and its peer" {
@@ -167,26 +167,20 @@ while True:
 }
 
 @test "an invalid command line gives one message" {
-    local words
     mkfifo "$T/fifo"
-    while read -r words; do
-        # shellcheck disable=SC2086 # words
-        run --separate-stderr "$NS" top $words
-        printf '%s: %s\n' "$words" "$stderr"
-        [[ $status -eq 2 && -z $output && ${#stderr_lines[@]} -eq 1 ]]
-    done <<END
---interval 0
---interval x
---interval 0x1
---pid +5
---pid 0
---pid 4194304
---once more
---twice
---openmetrics
---openmetrics $T/none/x
---openmetrics $T/fifo
-END
+    each_refused top <<'CASES'
+--interval 0|--interval must be seconds from 0.5 to 3600, not '0'
+--interval x|--interval must be seconds from 0.5 to 3600, not 'x'
+--interval 0x1|--interval must be seconds from 0.5 to 3600, not '0x1'
+--pid +5|--pid must be a process id, not '+5'
+--pid 0|--pid must be a process id, not '0'
+--pid 4194304|there is no process 4194304
+--once more|unexpected word 'more'; see 'nagleshim top --help'
+--twice|unknown option '--twice'; see 'nagleshim top --help'
+--openmetrics|--openmetrics needs a value; see 'nagleshim top --help'
+--openmetrics DIR/none/x|cannot write 'DIR/none/x': No such file or directory
+--openmetrics DIR/fifo|--openmetrics must be a regular file or -, not 'DIR/fifo'
+CASES
     [[ ! -e $T/none ]]
     run "$NS" top 4711
     [[ $status -eq 2 && $output == "nagleshim top: unexpected word '4711'; did you mean --pid 4711?" ]]

@@ -20,14 +20,29 @@ differential() {
     timeout "$((${DIFFERENTIAL_SECONDS:-0} + 1200))" tests/differential/differential "$@" 3>&-
 }
 
-# enough PROGRAMS: at least this many ran. At most 1 % of them, plus one, differed between two runs without a library.
+# enough PROGRAMS: at least this many ran. At most 1 % of them, plus one, differed between two runs without a library, and as
+# many differed with it and then seldom again.
 enough() {
-    awk -v least="$1" '$1 == "programs" { found = $2 >= least && $8 <= 1 + $2 / 100 } END { exit !found }' <<<"$output"
+    awk -v least="$1" '$1 == "programs" { found = $2 >= least && $8 <= 1 + $2 / 100 && $10 <= 1 + $2 / 100 } END { exit !found }' <<<"$output"
+}
+
+# sees_sockets POLICY...: under each policy the library treats the socket of a program, which itself sets no option. A library
+# that treats none would make no difference. Under app it need not set one.
+sees_sockets() {
+    local policy
+    ns_needs_strace
+    printf '%s\n' 'connect a' 'write a 10' 'write a 10' 'peer_send a 20' 'read a 20' >"$T/sees"
+    for policy; do
+        [[ $policy == app ]] || strace -f -qq -e trace=execve,setsockopt -o "$T/trace" \
+            tests/differential/differential -l "$LIBRARY" -p "$policy" -S "$T/sees" 3>&- >/dev/null
+        awk '/execve.*differential\/program/ { program = $1 } $1 == program && /setsockopt.*TCP_/ { n++ } END { exit !n }' \
+            "$T/trace" || wrong "under $policy the library has treated no socket" "$T/trace" || return
+    done
 }
 
 # random PERCENT PROGRAMS POLICY... [-w TEXT]: runs this many programs, or for PERCENT of DIFFERENTIAL_SECONDS. Prints the seed.
 random() {
-    local seed=${DIFFERENTIAL_SEED:-1} most=(-n "$2") policies=() policy
+    local seed=${DIFFERENTIAL_SEED:-1} most=(-n "$2") policies=() names=() policy
     if [[ -n ${DIFFERENTIAL_SECONDS-} ]]; then
         seed=${DIFFERENTIAL_SEED:-$((EPOCHSECONDS * 1000))}
         most=(-t "$((DIFFERENTIAL_SECONDS * $1 / 100))")
@@ -35,7 +50,7 @@ random() {
     shift 2
     for policy; do
         [[ $policy != -w ]] || break
-        policies+=(-p "$policy")
+        policies+=(-p "$policy") names+=("$policy")
         shift
     done
     echo "seeds from $seed on (DIFFERENTIAL_SEED)"
@@ -44,6 +59,7 @@ random() {
     echo "$output"
     [[ $status -eq 0 ]]
     enough 10
+    [[ $LIBRARY == "$OBSERVER" ]] || sees_sockets "${names[@]}"
 }
 
 @test "no difference that the differential fuzzer found in the past has returned" {
@@ -53,6 +69,7 @@ random() {
     echo "$output"
     [[ $status -eq 0 ]]
     enough "$(grep -c '^== ' tests/differential/corpus.txt)"
+    sees_sockets default nodelay flush-before-read adaptive-app auto-cork
 }
 
 @test "random programs see no difference under the built-in policy" {

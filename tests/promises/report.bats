@@ -147,6 +147,8 @@ JSON
 @test "a process that a signal kills prints no report, because the library installs no signal handler" {
     says joins talks killed
     [[ $status -eq 143 && -z $stderr ]]
+    says joins talks exit
+    [[ $(lines "$stderr") -eq 1 ]]
     local caught
     caught=$(LD_PRELOAD=$LIBRARY sed -n 's/^SigCgt:\t//p' /proc/self/status)
     [[ $caught == "$(sed -n 's/^SigCgt:\t//p' /proc/self/status)" ]]

@@ -31,10 +31,10 @@ for _ in range(4):
     near.recv(3)
     os.readv(near.fileno(), [bytearray(3)])
 END
-    strace -f -qq -o "$T/trace" -e trace=write,writev,sendto,sendmsg,sendfile,read,readv,recvfrom,?send,?recv,?sendfile64 \
+    strace -f -qq -o "$T/trace" -e trace=write,writev,sendto,sendmsg,sendfile,read,readv,recvfrom,setsockopt,?send,?recv,?sendfile64 \
         -E LD_PRELOAD="$1" python3 "$T/calls.py"
-    # From the first write on, with one port for all runs. A read may be made without waiting first.
-    sed -nE '/"write"/,$ { s/^[0-9]+ +//; s/htons\([0-9]+\)/PORT/; /MSG_DONTWAIT.*EAGAIN/d; s/MSG_DONTWAIT/0/; p }' \
+    # From the first write on, with one port for all runs. A read may be made without waiting first. The program sets no option.
+    sed -nE '/"write"/,$ { /setsockopt/d; s/^[0-9]+ +//; s/htons\([0-9]+\)/PORT/; /MSG_DONTWAIT.*EAGAIN/d; s/MSG_DONTWAIT/0/; p }' \
         "$T/trace"
 }
 
@@ -47,6 +47,8 @@ END
         echo "$mode"
         NAGLESHIM_POLICY=$policy calls "$LIBRARY" >"$T/with"
         diff "$T/without" "$T/with"
+        # The library has treated the connection.
+        grep -q 'setsockopt(.*TCP_NODELAY' "$T/trace"
     done < <(tests/modes)
 }
 

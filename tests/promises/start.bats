@@ -32,6 +32,8 @@ added() {
     for preload in "$LIBRARY" ''; do
         echo text | LD_PRELOAD=$preload "$PROBES/network_io_filter" sh -c 'cat; echo "$(echo more; pwd >/dev/null)"' >"$T/out"
         [[ $(<"$T/out") == $'text\nmore' ]]
+        # The library is there, under the filter.
+        [[ -z $preload ]] || LD_PRELOAD=$preload "$PROBES/network_io_filter" grep -q libnagleshim.so /proc/self/maps
         LD_PRELOAD=$preload "$PROBES/network_io_filter" python3 -c \
             'import os, subprocess; open(os.devnull, "w").write("x"); subprocess.check_call(["true"])' <"$T/out" 2>&1
     done

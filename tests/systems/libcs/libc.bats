@@ -96,8 +96,9 @@ policy_of() {
     [[ $NS_LIBC != musl ]] || skip "the probe without the library ends in a crash inside musl"
     timeout 60 "$PROBES/transparency" main >"$T/plain"
     for send in nodelay auto-cork; do
-        NAGLESHIM_POLICY=$(policy_of "$send" before-wait) LD_PRELOAD=$LIBRARY timeout 60 "$PROBES/transparency" main \
-            >"$T/shimmed"
+        NAGLESHIM_POLICY=$(policy_of "$send" before-wait) NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log LD_PRELOAD=$LIBRARY \
+            timeout 60 "$PROBES/transparency" main >"$T/shimmed"
+        grep -q ' sockets [1-9]' "$T/log"
         diff "$T/plain" "$T/shimmed" || failed=1
     done
     [[ $(wc -l <"$T/plain") -gt 200 && $failed -eq 0 ]]
