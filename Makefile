@@ -255,12 +255,12 @@ check-strangers: ## run the test suites of other programs without and with the l
 
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
 	@tests/deps museum
-	@$(MAKE) --no-print-directory -s all
+	@$(MAKE) --no-print-directory -s all $B/probes/run_delay
 	@tests/museum/run $(ROWS)
 
 check-relay: ## run fifty clients and servers of other projects through a relay that cuts messages in two (PAIRS='redis/redis-py')
 	@tests/deps relay
-	@$(MAKE) --no-print-directory -s all
+	@$(MAKE) --no-print-directory -s all $B/probes/run_delay
 	@tests/relay/run $(PAIRS)
 
 check-page: ## test the page of diagnose in headless Chromium

@@ -60,8 +60,8 @@ with_fault() {
         with_fault "$fault" enable --preload --root "$R" --library /usr/lib/libnagleshim.so
         [[ $status -eq 137 || ($status -eq 0 && $fault == *when=2) ]]
         # Whatever the loader finds in the list is a complete library.
-        [[ ! -e $R/etc/ld.so.preload ]] || for library in $(<"$R/etc/ld.so.preload"); do
-            cmp "$LIBRARY" "$R${library/\$LIB/lib}"
+        [[ ! -e $R/etc/ld.so.preload ]] || for entry in $(<"$R/etc/ld.so.preload"); do
+            cmp "$LIBRARY" "$R${entry/\$LIB/lib}"
         done
         enable --preload
         host disable --root "$R"

@@ -51,12 +51,8 @@ load ../helpers/command
     [[ $status -eq 0 ]] || cannot_here "podman cannot start a container: $output"
     MACHINES=$(dpkg --print-architecture) config/image/build "$T/image"
     IMAGE_DIRECTORY=$T/image tests/fleet/play "$T/play" images glibc
-    # On a busy machine a post may take as long as a stall, but not in three runs.
-    for _ in 1 2 3; do
-        run tests/fleet/play "$T/play" tests/fleet/returned.json
-        expect_status 0
-        [[ $output != *'posts 50 stalled 0' ]] || break
-    done
+    run tests/fleet/play "$T/play" tests/fleet/returned.json
+    expect_status 0
     expect_part output 'posts 50 stalled 0'
     jq 'del(.spec.containers[0].env)' tests/fleet/returned.json >"$T/without.json"
     run tests/fleet/play "$T/play" "$T/without.json"

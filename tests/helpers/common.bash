@@ -4,10 +4,12 @@
 
 bats_require_minimum_version 1.5.0
 export -n NAGLESHIM_MUST_WORK # the command warns of it
+# shellcheck source=tests/helpers/retry.bash
+. "${BASH_SOURCE[0]%/*}/retry.bash"
 
 # bats notes each command before it runs, for the report of a failure. For those of the helpers, this takes a third of the
-# tests' time. A test that fails beside others runs again alone, and only then has its report lines of the helpers, too.
-[[ ${NS_AGAIN-} != 1 ]] || bats_add_debug_exclude_path "${BASH_SOURCE[0]%/*}"
+# tests' time. Only the report of a job that runs alone has lines of the helpers, too.
+[[ ${NS_BESIDE-} != 1 ]] || bats_add_debug_exclude_path "${BASH_SOURCE[0]%/*}"
 
 # Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {
@@ -27,7 +29,7 @@ ns_setup() {
     LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
-    declare -gA NS_PID=()
+    declare -gA NS_PID=() NS_LAUNCHER=()
     NS=$PWD/build/nagleshim
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # The policies of this machine must not affect the tests.
@@ -94,19 +96,53 @@ ns_start() {
     # The output of an earlier process of this name must not be read as that of the new one.
     : >"$T/$name.out"
     # bats waits for every process that has descriptor 3 open.
-    "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
+    "${timed[@]}" "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     NS_PID[$name]=$!
     NS_STARTED+=("$!")
+    [[ ${#timed[@]} -eq 0 ]] || find_launched "$name" "$!"
+}
+
+# find_launched NAME LAUNCHER: the program's process is the child of probes/run_delay.
+find_launched() {
+    local launcher='' pid='' alive=1
+    until [[ $launcher == "$2" && -n $pid ]]; do
+        [[ -n $alive ]] || return
+        kill -0 "$2" 2>/dev/null || alive=
+        [[ -z $alive || -s $times.pid ]] || sleep 0.002
+        while read -r launcher pid && [[ $launcher != "$2" ]]; do :; done 2>/dev/null <"$times.pid" || true
+    done
+    NS_PID[$1]=$pid
+    NS_LAUNCHER[$pid]=$2
+    NS_STARTED+=("$pid")
+}
+
+# ns_reap NAME: waits for it, and returns its exit status.
+ns_reap() {
+    wait "${NS_LAUNCHER[${NS_PID[$1]}]-${NS_PID[$1]}}"
+}
+
+# ns_until SECONDS WHAT COMMAND...: waits until the command succeeds.
+ns_until() {
+    local end=$((SECONDS + $1)) limit=$1 text="waited in vain for $2"
+    shift 2
+    until "$@"; do
+        if ((SECONDS > end)); then
+            more_time "$limit" "$text" || wrong "$text" || return
+            end=$((SECONDS + limit)) limit=
+        fi
+        sleep 0.01
+    done
+}
+
+# has_line FILE REGEX
+has_line() {
+    grep -qaE -- "$2" "$1" 2>/dev/null
 }
 
 # ns_wait_for FILE REGEX [SECONDS]: waits until a line of FILE matches.
 ns_wait_for() {
-    local end=$((SECONDS + ${3:-10}))
     [[ ${3-10} =~ ^[0-9]+$ ]] || wrong "not a number of seconds: $3" || return
-    until grep -qaE -- "$2" "$1" 2>/dev/null; do
-        ((SECONDS <= end)) || wrong "no line of $1 matches '$2':" "$1" || return
-        sleep 0.01
-    done
+    ns_until "${3:-10}" "a line of $1 that matches '$2'" has_line "$1" "$2" || wrong '' "$1"
 }
 
 # ns_port NAME: sets port to the port that a server has printed.
@@ -123,9 +159,12 @@ ns_serve() {
 
 # ns_join NAME [SECONDS]: waits until it has ended by itself, and returns its exit status.
 ns_join() {
-    local pid=${NS_PID[$1]}
-    timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null || wrong "$1 does not end" || return
-    wait "$pid"
+    local pid=${NS_PID[$1]} limit=${2:-20}
+    until timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null; do
+        more_time "$limit" "$1 does not end" || wrong "$1 does not end" || return
+        limit=
+    done
+    ns_reap "$1"
 }
 
 # ns_stop NAME [SIGNAL]: ends it, and waits until it has ended.
@@ -240,7 +279,7 @@ ns_wait_for_tun() {
     until grep -qE -- "$2" "$T/$1.out"; do
         if ! kill -0 "${NS_PID[$1]}" 2>/dev/null || ((SECONDS > end)); then
             ns_stop "$1" KILL 2>/dev/null
-            wait "${NS_PID[$1]}" || status=$?
+            ns_reap "$1" || status=$?
             cat "$T/$1.err"
             [[ $status -ne 77 ]] || ns_skip "no TUN device: $(cat "$T/$1.err")"
             return 1

@@ -99,13 +99,12 @@ says() {
 }
 
 # jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line. Files with parts or long limits come first, because they take
-# longest. KIND is "Alone" or "Computes" for files with this word in their first comments, or "" for the others.
+# longest. KIND is "Computes" for files with this word in their first comments, or "" for the others.
 jobs_of() {
     local kind=$1 file parts part tests word
     shift
     for file in "$@"; do
         word=
-        ! says "$file" Alone >/dev/null || word=Alone
         ! says "$file" Computes >/dev/null || word=Computes
         [[ $word == "$kind" ]] || continue
         tests=$(titles_of "$file" | grep -cE -- "${FILTER-}") || continue

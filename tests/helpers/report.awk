@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Prints the bats report of a job; its tests are numbered from "total" on. With summary=1, reads the reports of all jobs, and
-# prints the seconds and tests of each file, the failed tests, and the line with the counts. "job FILE SECONDS" precedes
-# each report.
+# prints the seconds and tests of each file, the failed tests, the lines of the file "retried", each for a test that was tried
+# again, and the line with the counts. "job FILE SECONDS" precedes each report.
 
 function end_job() {
     # A file whose setup failed, or that had to be killed, does not report its tests.
@@ -52,6 +52,13 @@ END {
         printf "%8.1f s %5d  %s\n", took[names[i]], count[names[i]], names[i]
     for (i = 1; i <= failed; i++)
         printf "%s%s\n", i == 1 ? "\nfailed:\n" : "", failures[i]
+    while ((getline line <retried) > 0) {
+        split(line, part, ": ")
+        rows += !again[part[1], part[2]]++
+        evidence = evidence "\n" line
+    }
+    if (rows)
+        printf "\ntried again, as the machine was at fault: %d of %d tests:%s\n", rows, passed + failed, evidence
     printf "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped
     exit failed > 0
 }

@@ -2,7 +2,7 @@
 # Runs two programs that exchange requests and answers over one connection, each with or without the library; run_both is in
 # helpers/matrix.bash.
 
-# Runs the programs of the arrays server and client once, and reads the client's counts.
+# run_once ROUNDS VERDICT: runs the programs of the arrays server and client once. Do the client's counts agree with the verdict?
 run_once() {
     local arguments=("${client[@]}") words=("${server[@]}")
     local server=("$PROBES/${server_program:-stdio_rounds}" "${words[@]}" 0)
@@ -10,11 +10,16 @@ run_once() {
     run_both
     stalls=$(field stalls "$T/client.out")
     median=$(field median_us "$T/client.out")
+    case $2 in
+    flows) [[ $stalls -eq 0 ]] && holds "$median < 5000" ;;
+    late) [[ $stalls -le 1 ]] && holds "$median >= 5000 && $median <= 20000" ;;
+    stalls) holds "$stalls >= 0.8 * $1" && [[ $NS_ISOLATED == 0 || $delayed -ge $1 ]] ;;
+    esac || not_as_expected "$2" "$1"
 }
 
 # rounds_are VERDICT: runs the programs of the arrays server, client, on_server and on_client.
 rounds_are() {
-    local verdict=$1 attempt rounds=100 warmup=20 stalls median delayed
+    local verdict=$1 rounds=100 warmup=20 stalls median delayed
     if [[ $verdict != flows ]]; then
         rounds=20
         warmup=4
@@ -22,22 +27,7 @@ rounds_are() {
     if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
         verdict=stalls
     fi
-    for attempt in 1 2 3 4 5; do
-        run_once "$rounds"
-        case $verdict in
-        flows) [[ $stalls -ne 0 ]] || holds "$median >= 5000" || return 0 ;;
-        late) [[ $stalls -gt 1 ]] || holds "$median < 5000 || $median > 20000" || return 0 ;;
-        stalls)
-            if holds "$stalls >= 0.8 * $rounds" &&
-                [[ $NS_ISOLATED == 0 || $delayed -ge $rounds ]]; then
-                return 0
-            fi
-            ;;
-        esac
-        echo "attempt $attempt: $stalls of $rounds stall, median $median us, $delayed delayed ACKs"
-    done
-    echo "expected: $verdict"
-    return 1
+    in_time run_once "$rounds" "$verdict"
 }
 
 auto_cork() {

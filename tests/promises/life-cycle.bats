@@ -77,9 +77,9 @@ END
     LD_PRELOAD=$PROBES/mistakes.so MISTAKE=hold timeout 25 "$PROBES/life" fork >"$T/bad.out" || true
     cat "$T/bad.out"
     holds "$(field late "$T/bad.out") > 0"
-    # Bytes that wait for a delayed ACK are late however often the run is repeated.
+    # Bytes that wait for a delayed ACK are late, and no machine is at fault.
     cat >"$T/life" <<<$'#!/bin/sh\necho held 1 late $((LIFE_LIMIT_MS < 40)) wrong 0'
     chmod +x "$T/life"
-    LIFE_LIMITS='' PROBES=$T run survives delayed-ack
-    [[ $status -ne 0 && $output == *'late 1 wrong 0'* ]]
+    PROBES=$T run survives delayed-ack
+    [[ $status -ne 0 && $output == *'2 bytes were later than 20 ms'* && $output != *'try 2'* ]]
 }

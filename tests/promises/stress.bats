@@ -2,7 +2,7 @@
 # Promise: 64 threads over 2 000 sockets lose no byte, errno or descriptor, and hold nothing across a wait.
 # STRESS_SECONDS is the time for each mode (make check-stress: 60). STRESS_SEED repeats a sequence of calls.
 
-BATS_TEST_TIMEOUT=$((320 + 3 * $(printf %.0f "${STRESS_SECONDS:-1}"))) # each may be tried three times
+BATS_TEST_TIMEOUT=$((120 + $(printf %.0f "${STRESS_SECONDS:-1}")))
 load ../helpers/common
 
 setup() {
@@ -16,16 +16,12 @@ stress() {
         NAGLESHIM_LOG_FILE="$T/log" "$PROBES/stress" >"$T/stress.out" 2>&1 3>&-
 }
 
-# unharmed SEND MAX_DELAY_US: nothing is wrong. A busy machine may cause late bytes, but hardly three times.
+# unharmed SEND MAX_DELAY_US: nothing is wrong or late. The program looks at late bytes twenty times before it says so.
 unharmed() {
-    local attempt status
+    local status=0
     [[ $1 == built-in ]] || export NAGLESHIM_POLICY="{\"version\": 1, \"rules\": [
         {\"send\": \"$1\", \"max_delay_us\": $2}]}"
-    for attempt in 1 2 3; do
-        status=0
-        stress "$LIBRARY" || status=$?
-        [[ $status -eq 4 && $attempt -lt 3 ]] || break
-    done
+    stress "$LIBRARY" || status=$?
     cat "$T/stress.out"
     tail -n 1 "$T/log"
     [[ $status -eq 0 && $(field writes "$T/stress.out") -gt 100 ]]

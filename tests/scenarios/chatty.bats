@@ -17,7 +17,7 @@ setup() {
 
 # talk MESSAGES COMMAND...: runs the server and this client, with the words of the array on_client in front.
 talk() {
-    local server=("$EXAMPLES/chatty_server" --warmup "$WARMUP" 0) client=("${@:2}" PORT "$WARMUP" "$1") on_server=() delayed
+    local server=("$EXAMPLES/chatty_server" --warmup "$WARMUP" 0) client=("${@:2}" PORT "$WARMUP" "$1") on_server=()
     run_both
     cat "$T/client.out" "$T/server.out"
     stalls=$(field stalls "$T/client.out")
@@ -25,28 +25,33 @@ talk() {
     segments=$(field segments_per_message "$T/server.out")
 }
 
-stalls_without_the_shim() {
-    local on_client=()
-    for _ in 1 2 3 4 5; do
-        talk 10 "$@"
-        # One segment has the first piece, and another one all others, once the first is acknowledged.
-        ! holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5" || return 0
-    done
-    return 1
+stalls_once() {
+    talk 10 "$@"
+    # One segment has the first piece, and another one all others, once the first is acknowledged.
+    holds "$stalls >= 8 && $segments > 1.9 && $segments < 2.5" || not_as_expected stalls 10
 }
 
-# flows POLICY LEAST MOST COMMAND...: no message stalls, and each takes LEAST to MOST segments.
+stalls_without_the_shim() {
+    local on_client=() stalls median segments delayed
+    in_time stalls_once "$@"
+}
+
+# flows_once LEAST MOST COMMAND...: no message stalls, and each takes LEAST to MOST segments.
+flows_once() {
+    talk 200 "${@:3}"
+    if ((stalls > 0)); then
+        not_as_expected flows 200
+    elif ! holds "$segments >= $1 && $segments <= $2"; then
+        is_late "0.5 * 200 * ($segments > $2 ? $segments - $2 : $1 - $segments)" "$segments segments a message, not $1 to $2" \
+            "$delayed" 50
+    fi
+}
+
+# flows POLICY LEAST MOST COMMAND...
 flows() {
-    local attempt on_client=(LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$1")
+    local on_client=(LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$1") stalls median segments delayed
     [[ $(</proc/sys/net/ipv4/tcp_autocorking) == 0 ]] || ns_skip "autocorking, which joins segments, cannot be turned off"
-    for attempt in 1 2 3 4 5; do
-        talk 200 "${@:4}"
-        if holds "$stalls == 0 && $segments >= $2 && $segments <= $3"; then
-            return 0
-        fi
-        echo "attempt $attempt: $stalls stalls, median $median us, $segments segments a message"
-    done
-    return 1
+    in_time flows_once "${@:2}"
 }
 
 @test "Python's json.dump to an unbuffered file: each message stalls without the library; with it none, and each mode sends its number of segments" {

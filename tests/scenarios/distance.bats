@@ -22,15 +22,18 @@ line() {
 # post LEAST MOST: the median time of a POST in two writes to a server at the far end is between LEAST and MOST milliseconds.
 # on_server and on_client are the environments of both programs.
 post() {
-    local attempt median delayed server=("${FAR[@]}" "$EXAMPLES/queue_server" 0)
+    local delayed server=("${FAR[@]}" "$EXAMPLES/queue_server" 0)
     local client=("$EXAMPLES/queue_put" --warmup 20 10.99.0.2 PORT 15)
-    for attempt in 1 2 3 4 5; do
-        run_both
-        median=$(field median_us "$T/client.out")
-        ! holds "$median > $1 * 1000 && $median < $2 * 1000" || return 0
-        echo "attempt $attempt: $median us"
-    done
-    return 1
+    in_time post_once "$@"
+}
+
+# Half of the 15 requests have taken too long.
+post_once() {
+    local median
+    run_both
+    median=$(field median_us "$T/client.out")
+    holds "$median > $1 * 1000 && $median < $2 * 1000" ||
+        is_late "8 * ($median / 1000 - $2)" "the median request takes $median us, not $1 to $2 ms"
 }
 
 @test "10 ms away: without the library, a POST in two writes takes a delayed ACK in addition to the round trips" {
@@ -59,7 +62,7 @@ turns() {
     ns_serve server "${FAR[@]}" "${at_server[@]}" "$python" tests/probes/turns.py server 0 $1
     for ((count = 0; count < ${3:-1}; count++)); do
         # shellcheck disable=SC2086 # words
-        timeout 60 "${at_client[@]}" "$python" tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
+        timeout 60 "${timed[@]}" "${at_client[@]}" "$python" tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
     done
     ns_join server
     total=$(acks_of "$side")
@@ -78,19 +81,21 @@ acks_of() {
 # few_more MEASURED SERVER CLIENT [CLIENTS]: the end MEASURED has the library once and once not. With it, it sends at most
 # 40 more pure ACKs and 5 % more. The library reports that it has treated the connections.
 few_more() {
+    local measured=$1
+    in_time compare "${@:2}"
+}
+
+# A needless ACK may come of an interruption that was as long as a wait.
+compare() {
     local with=(env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log")
-    local measured=$1 at_server=() at_client=() acks stalls without attempt
-    for attempt in 1 2 3; do
-        at_server=() at_client=()
-        turns "${@:2}"
-        without=$acks
-        [[ $measured == server ]] && at_server=("${with[@]}") || at_client=("${with[@]}")
-        turns "${@:2}"
-        grep -q ' sockets [1-9]' "$T/log"
-        ! holds "$acks <= 1.05 * $without + 40" || return 0
-        echo "attempt $attempt: $acks pure ACKs, $without without the library"
-    done
-    return 1
+    local at_server=() at_client=() acks stalls without
+    turns "$@"
+    without=$acks
+    [[ $measured == server ]] && at_server=("${with[@]}") || at_client=("${with[@]}")
+    turns "$@"
+    grep -q ' sockets [1-9]' "$T/log"
+    holds "$acks <= 1.05 * $without + 40" ||
+        is_late "$acks - 1.05 * $without - 40" "$acks pure ACKs, $without without the library"
 }
 
 @test "both ends send on their own clock: needless ACKs end" {
@@ -99,20 +104,20 @@ few_more() {
 }
 
 @test "one request in 40 in two pieces: the server learns from the first one that stalls" {
-    local measured=server at_server=() at_client=() acks stalls words attempt
+    local measured=server at_server=() at_client=() acks stalls words
     words=$(printf 'w210 r100 %.0s' {1..39})
-    for attempt in 1 2 3; do
-        at_server=()
-        line 10000
-        turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
-        [[ $stalls -eq 6 ]]
-        at_server=(env LD_PRELOAD="$LIBRARY")
-        line 10000
-        turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
-        [[ $stalls -gt 2 ]] || return 0
-        echo "attempt $attempt: $stalls of 6 stall"
-    done
-    return 1
+    turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
+    [[ $stalls -eq 6 ]]
+    at_server=(env LD_PRELOAD="$LIBRARY")
+    in_time most_stalls 2 6 "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
+}
+
+# most_stalls MOST ROUNDS SERVER CLIENT: so many of the rounds may stall, over a new line.
+most_stalls() {
+    line 10000
+    [[ -z ${route-} ]] || $route
+    turns "${@:3}"
+    ((stalls <= $1)) || is_late "20 * ($stalls - $1)" "$stalls of $2 rounds stall"
 }
 
 @test "jitter of 20 ms does not look like a peer that waits for ACKs" {
@@ -133,26 +138,24 @@ few_more() {
 }
 
 @test "a piece that is larger than this end's own segments may still be late" {
-    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
-    for attempt in 1 2 3; do
-        line 10000
-        ip route change 10.99.0.2 dev "$(ip -o route get 10.99.0.2 | grep -o 'dev [^ ]*' | cut -d' ' -f2)" mtu 576 advmss 1400
-        turns '60 1 : r100 w20 w900' '60 1 : w100 m55 r920'
-        [[ $stalls -gt 6 ]] || return 0
-        echo "attempt $attempt: $stalls of 60 stall"
-    done
-    return 1
+    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls route=small_segments
+    in_time most_stalls 6 60 '60 1 : r100 w20 w900' '60 1 : w100 m55 r920'
+}
+
+small_segments() {
+    ip route change 10.99.0.2 dev "$(ip -o route get 10.99.0.2 | grep -o 'dev [^ ]*' | cut -d' ' -f2)" mtu 576 advmss 1400
+}
+
+waits_for_two() {
+    local median
+    turns '40 1 : r100 w100 w200' '40 1 : w100 all300'
+    median=$(field median_us "$T/client.out")
+    holds "$median < 46000" || is_late "20 * ($median / 1000 - 46)" "the median round takes $median us"
 }
 
 @test "a reader with MSG_WAITALL waits for two round trips, and for no delayed ACK" {
-    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls attempt
-    for attempt in 1 2 3; do
-        line 10000
-        turns '40 1 : r100 w100 w200' '40 1 : w100 all300'
-        ! holds "$(field median_us "$T/client.out") < 46000" || return 0
-        cat "$T/client.out"
-    done
-    return 1
+    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls
+    in_time waits_for_two
 }
 
 # trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. Sets
@@ -160,7 +163,7 @@ few_more() {
 trickle() {
     local known
     ns_serve server "${FAR[@]}" "$python" tests/probes/trickle.py sink 2003
-    timeout 60 "${@:3}" "$python" tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
+    timeout 60 "${timed[@]}" "${@:3}" "$python" tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
     ns_join server
     acks_of near >/dev/null
     segments=$(field data <(grep '^near packets' "$T/line.out"))
@@ -169,22 +172,21 @@ trickle() {
 
 # fills OPTION...: a trickle over a line with these options is as fast as without the library.
 fills() {
-    local median p99 segments without late attempt
-    for attempt in 1 2 3; do
-        line "$@"
-        trickle 1000 2000 env
-        without=$median late=$p99
-        line "$@"
-        trickle 1000 2000 env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log"
-        grep -q ' TCP_NODELAY set [1-9]' "$T/log"
-        ! holds "$median < 1.1 * $without && $p99 < 1.5 * $late" || return 0
-        echo "attempt $attempt: median $median us, 99th percentile $p99; without the library $without and $late"
-    done
-    return 1
+    local median p99 segments without longest
+    line "$@"
+    trickle 1000 2000 env
+    without=$median longest=$p99
+    line "$@"
+    trickle 1000 2000 env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log"
+    grep -q ' TCP_NODELAY set [1-9]' "$T/log"
+    # One percent of the records are later than the 99th percentile.
+    holds "$median < 1.1 * $without && $p99 < 1.5 * $longest" ||
+        is_late "($p99 - 1.5 * $longest > 0) * 20 * ($p99 - 1.5 * $longest) / 1000 + ($median >= 1.1 * $without) * ($median - $without)" \
+            "median $median us, 99th percentile $p99; without the library $without and $longest"
 }
 
 @test "a trickle that nearly fills its line is as fast as with Nagle's algorithm" {
-    fills -r 1000 10000
+    in_time fills -r 1000 10000
 }
 
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {

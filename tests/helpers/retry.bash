@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+# The only functions of the tests that try anything again. A try that is late counts as a failure, unless the machine was at
+# fault: the programs were ready to run, and had no processor, for at least the time that is missing (schedstat, by
+# probes/run_delay), and there were no more delayed ACKs than may be. A delayed ACK is what the library prevents, and never
+# the machine's fault. Each further try is written to $NS_WORK/retried, with its evidence; tests/run prints these lines.
+
+timed=() pin=()
+
+# is_late MS TEXT [ACKS MOST]: a measurement that in_time has started was late: it would have succeeded if it had had MS more,
+# an expression, and there were ACKS delayed ACKs where MOST may be.
+is_late() {
+    missing=$1 late=$2 acks=${3:-0} most_acks=${4:-0}
+    [[ $NS_ISOLATED == 1 ]] || acks=0
+    [[ -z ${3-} ]] || late+=", $3 delayed ACKs"
+}
+
+# not_as_expected VERDICT ROUNDS: is_late for stalls, median (us) and delayed. A round that should not stall was 20 ms late; one
+# that should have was disturbed for as long as a delayed ACK takes, and there delayed ACKs are no proof.
+not_as_expected() {
+    local text="expected: $1; $stalls of $2 rounds stall, median $median us"
+    if [[ $1 == flows ]]; then
+        is_late "20 * $stalls + ($median > 5000) * $2 * $median / 2000" "$text" "$delayed" "$(($2 / 4))"
+    else
+        is_late "40 * ($2 > $stalls ? $2 - $stalls : 1)" "$text, $delayed delayed ACKs"
+    fi
+}
+
+# note_retry TEXT: another try begins.
+note_retry() {
+    local file=${BATS_TEST_FILENAME-$0}
+    echo "$1"
+    [[ -z ${NS_WORK-} ]] || printf '%s: %s: %s\n' "${file##*/}" "${BATS_TEST_DESCRIPTION//: /, }" "${1//$'\n'/; }" >>"$NS_WORK/retried"
+}
+
+# in_time COMMAND...: runs a command that measures once, and calls is_late if a time, or a count that depends on it, is wrong.
+# Then it is run again, at most twice, if the machine was at fault. If it fails, so does the test. What the command starts by
+# ns_start, or with the words of the array "timed" in front, is asked how long it has waited. If both ends are on one processor
+# (the array pin), they wait for each other: only what they have waited longer than they ran counts.
+in_time() {
+    local try late missing acks most_acks waited status times=$T/waited timed=()
+    [[ ! -x $PROBES/run_delay ]] || timed=("$PROBES/run_delay" "$times")
+    # With a real-time priority, if that is permitted, they wait for each other only.
+    ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
+    for try in 1 2 3; do
+        late=
+        rm -f "$times"
+        "$@" # not in a condition, where set -e would have no effect
+        status=$?
+        [[ $status -eq 0 && -n $late ]] || return "$status"
+        waited=$(awk -v pinned=${#pin[@]} '{ waited += $1 - (pinned ? $2 : 0) } END { printf "%.1f", waited / 1e6 }' \
+            <(cat "$times" 2>/dev/null))
+        late="try $try: $late; $(awk "BEGIN { print $missing }") ms are missing, the programs waited $waited ms for a processor"
+        if ! holds "$waited > 0 && $waited >= $missing" || ((acks > most_acks || try == 3)); then
+            wrong "$late"
+            return
+        fi
+        note_retry "$late"
+    done
+}
+
+# more_time SECONDS WHAT: may a wait whose limit is over go on? Once, if the programs that this test has started have waited for
+# a processor for half of it. SECONDS is empty the second time.
+more_time() {
+    local waited files=() pid
+    [[ -n $1 ]] || return
+    for pid in "${NS_STARTED[@]}" $(cat "${NS_STARTED[@]/*//proc/&/task/&/children}" 2>/dev/null); do
+        files+=(/proc/"$pid"/task/*/schedstat)
+    done
+    waited=$(cat "${files[@]}" 2>/dev/null | awk '{ sum += $2 } END { printf "%.1f", sum / 1e6 }')
+    holds "$waited >= 500 * $1" || return
+    note_retry "$2 in $1 s; the programs waited $waited ms for a processor"
+}
