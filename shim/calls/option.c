@@ -48,7 +48,7 @@ void ns_after_fcntl(int fd, int command, long argument, int result)
 {
     if (command == F_SETFL)
         set_nonblock(fd, (argument & O_NONBLOCK) != 0);
-    else if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && !ns_has_other_fds())
+    else if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         ns_handover_duplicated(fd, result);
 }
 

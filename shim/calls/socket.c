@@ -11,8 +11,7 @@
 NS_EXPORT int socket(int domain, int type, int protocol)
 {
     int fd = NS_REAL(socket)(domain, type, protocol);
-    if (fd >= 0 && !ns_has_other_fds())
-        ns_socket_created(fd, domain, type, protocol);
+    ns_socket_created(fd, domain, type, protocol);
     return fd;
 }
 
@@ -24,23 +23,20 @@ void ns_before_accept(int fd)
     ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 
-static int after_accept(int listener, int fd, int flags)
-{
-    if (fd >= 0 && !ns_has_other_fds())
-        ns_socket_accepted(listener, fd, flags);
-    return fd;
-}
-
 NS_EXPORT int accept(int listener, struct sockaddr *remote, socklen_t *len)
 {
     ns_before_accept(listener);
-    return after_accept(listener, NS_REAL(accept)(listener, remote, len), 0);
+    int fd = NS_REAL(accept)(listener, remote, len);
+    ns_socket_accepted(listener, fd, 0);
+    return fd;
 }
 
 NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int flags)
 {
     ns_before_accept(listener);
-    return after_accept(listener, NS_REAL(accept4)(listener, remote, len, flags), flags);
+    int fd = NS_REAL(accept4)(listener, remote, len, flags);
+    ns_socket_accepted(listener, fd, flags);
+    return fd;
 }
 
 void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len)
@@ -70,21 +66,15 @@ NS_EXPORT int listen(int fd, int backlog)
 
 NS_EXPORT int close(int fd)
 {
-    if (!ns_has_other_fds())
-        ns_socket_closing(fd);
+    ns_socket_closing(fd);
     return NS_REAL(close)(fd);
-}
-
-static int after_dup(int fd, int copy)
-{
-    if (copy >= 0 && !ns_has_other_fds())
-        ns_handover_duplicated(fd, copy);
-    return copy;
 }
 
 NS_EXPORT int dup(int fd)
 {
-    return after_dup(fd, NS_REAL(dup)(fd));
+    int copy = NS_REAL(dup)(fd);
+    ns_handover_duplicated(fd, copy);
+    return copy;
 }
 
 /* dup2 and dup3 close copy if fd is valid. */
@@ -92,23 +82,26 @@ void ns_before_replacing(int fd, int copy)
 {
     struct ns_conn *conn = fd == copy ? NULL : ns_fd_conn(copy);
     /* After a seccomp filter fcntl could kill the process. */
-    if (conn && ns_conn_is_tracked(conn) &&
+    if (conn && ns_conn_is_tracked(conn) && !ns_has_other_fds() &&
         (ns_process_is_disabled() || NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) >= 0))
         ns_socket_closing(copy);
 }
 
 NS_EXPORT int dup2(int fd, int copy)
 {
-    if (!ns_has_other_fds())
-        ns_before_replacing(fd, copy);
-    return after_dup(fd, NS_REAL(dup2)(fd, copy));
+    ns_before_replacing(fd, copy);
+    int result = NS_REAL(dup2)(fd, copy);
+    ns_handover_duplicated(fd, result);
+    return result;
 }
 
 NS_EXPORT int dup3(int fd, int copy, int flags)
 {
-    if (!(flags & ~O_CLOEXEC) && !ns_has_other_fds())
+    if (!(flags & ~O_CLOEXEC))
         ns_before_replacing(fd, copy);
-    return after_dup(fd, NS_REAL(dup3)(fd, copy, flags));
+    int result = NS_REAL(dup3)(fd, copy, flags);
+    ns_handover_duplicated(fd, result);
+    return result;
 }
 
 NS_EXPORT FILE *fdopen(int fd, const char *mode)

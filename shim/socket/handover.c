@@ -150,7 +150,7 @@ void ns_handover_disable(void)
 
 void ns_handover_duplicated(int from, int to)
 {
-    if (from == to)
+    if (from == to || to < 0 || ns_has_other_fds())
         return;
     struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
     if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {

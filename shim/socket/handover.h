@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* After to was made a duplicate of from in this process. */
+/* After to (-1: it failed) was made a duplicate of from, by this caller: see socket.h. */
 void ns_handover_duplicated(int from, int to);
 
 /* The process was started with fd to use it on stdio or as a service manager's socket. Chooses its

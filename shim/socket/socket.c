@@ -125,6 +125,8 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
 
 void ns_socket_created(int fd, int domain, int type, int protocol)
 {
+    if (fd < 0 || ns_has_other_fds())
+        return;
     if (!ns_kernel_is_tcp(domain, type, protocol) || ns_process_is_disabled()) {
         ns_fd_set(fd, domain == AF_UNIX ? NS_FD_UNIX : NS_FD_OTHER);
         return;
@@ -299,6 +301,8 @@ struct ns_conn *ns_socket_managed_slowly(int fd, bool sockets_only)
 
 void ns_socket_accepted(int listener, int fd, int flags)
 {
+    if (fd < 0 || ns_has_other_fds())
+        return;
     struct ns_conn *from = ns_socket_use(listener, false);
     if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
         struct ns_conn *said = ns_fd_is_open(listener) ? ns_fd_lookup(listener) : NS_FD_UNKNOWN;
@@ -329,6 +333,8 @@ void ns_socket_accepted(int listener, int fd, int flags)
 
 void ns_socket_closing(int fd)
 {
+    if (ns_has_other_fds())
+        return;
     struct ns_conn *conn = ns_fd_conn(fd);
     bool held = conn && ns_conn_hold(conn);
     /* This comes first, so that work that becomes pending from now on is listed under other

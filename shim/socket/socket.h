@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Follows a TCP socket from its creation to its close: chooses its rule and sets the rule's
- * options. Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
- * async-signal-safe. */
+ * options. A function that is about a descriptor does nothing in a caller that has a descriptor
+ * table of its own (conn/process.h). Nothing here blocks, allocates with malloc or takes a lock;
+ * errno is unchanged; all is async-signal-safe. */
 #ifndef NS_SOCKET_H
 #define NS_SOCKET_H
 
@@ -13,7 +14,7 @@
 /* Start-up. rules are the rules of this process; they must stay in memory. */
 void ns_socket_open(const struct ns_ruleset *rules);
 
-/* After socket() returned fd. The other arguments are socket's. */
+/* After socket() returned fd, or -1. The other arguments are socket's. */
 void ns_socket_created(int fd, int domain, int type, int protocol);
 
 /* Before connect(). Chooses the rule and sets the options that must be set before the handshake. */
@@ -22,7 +23,7 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len);
 /* Before listen(). */
 void ns_socket_listening(int fd);
 
-/* After accept() returned fd. flags are accept4's. */
+/* After accept() returned fd, or -1. flags are accept4's. */
 void ns_socket_accepted(int listener, int fd, int flags);
 
 /* fd came into the process in another way. Its rule is chosen at its first use. It was handed on by
