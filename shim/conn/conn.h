@@ -110,6 +110,12 @@ static inline void ns_conn_set_lowat(struct ns_conn *conn, bool above)
     NS_PUT(conn, flags, flags | (above ? NS_LOWAT : 0));
 }
 
+/* From now on no burst may be held, for this reason, too. */
+static inline void ns_conn_no_batch(struct ns_conn *conn, uint8_t why)
+{
+    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | why);
+}
+
 /* Does a rule apply to the socket, or may one? */
 static inline bool ns_conn_is_tracked(const struct ns_conn *conn)
 {

@@ -54,7 +54,7 @@ int ns_delack_of_fresh(void)
 
 void ns_delack_unbound(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, delack) != NS_DELACK_OURS)
+    if (!ns_delack_is_ours(conn))
         return;
     ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, ns_delack_of_fresh());
     NS_PUT(conn, delack, NS_DELACK_UNASKED);

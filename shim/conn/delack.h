@@ -13,6 +13,12 @@ enum {
     NS_DELACK_US = 8000,
 };
 
+/* Has the library limited the delay? */
+static inline bool ns_delack_is_ours(const struct ns_conn *conn)
+{
+    return NS_GET(conn, delack) == NS_DELACK_OURS;
+}
+
 /* Set the limit, unless the socket has one. */
 void ns_delack_bound(int fd, struct ns_conn *conn);
 

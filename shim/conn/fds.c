@@ -105,7 +105,7 @@ void ns_fd_refresh(int fd, struct ns_conn *conn)
         return;
     NS_DEBUG(fd, "a call failed as it does on no TCP socket: asked again what it is");
     if (!ns_process_is_disabled() && ns_kernel_ask(fd).tcp)
-        NS_PUT(conn, no_batch, NS_NO_PUSH); /* this kernel lacks the option */
+        ns_conn_no_batch(conn, NS_NO_PUSH); /* this kernel lacks the option */
     else
         ns_fd_set(fd, NS_FD_UNKNOWN);
 }

@@ -105,10 +105,23 @@ bool ns_kernel_may_be_tcp(int fd)
         (NS_SYSTEM(SYS_ioctl, fd, (long)SIOCOUTQNSD, &bytes) == 0 || errno == EINVAL));
 }
 
-bool ns_kernel_has_unread(int fd)
+/* Its own delayed ACK ends the mode (tcp_delack_timer_handler, net/ipv4/tcp_timer.c;
+ * tcp_getsockopt, net/ipv4/tcp.c). */
+bool ns_kernel_delays_acks(int fd)
+{
+    return ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
+}
+
+bool ns_kernel_has_ended(int fd)
+{
+    char byte;
+    return NS_QUIETLY(NS_REAL(recv)(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT)) == 0;
+}
+
+unsigned ns_kernel_unread(int fd)
 {
     int bytes = 0;
-    return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes)) == 0 && bytes > 0;
+    return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes)) == 0 ? (unsigned)bytes : 0;
 }
 
 struct ns_kernel_kind ns_kernel_ask(int fd)

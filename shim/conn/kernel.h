@@ -44,8 +44,14 @@ unsigned ns_kernel_rtt(int fd);
  * TCP_MAXSEG is that of this end's own segments. UINT_MAX if the kernel does not say. */
 unsigned ns_kernel_segment(int fd);
 
-/* Is data in the receive buffer? */
-bool ns_kernel_has_unread(int fd);
+/* Is the kernel in interactive mode, in which it delays ACKs? */
+bool ns_kernel_delays_acks(int fd);
+
+/* Has the peer ended its stream, and was all of it read? */
+bool ns_kernel_has_ended(int fd);
+
+/* The bytes in the receive buffer. */
+unsigned ns_kernel_unread(int fd);
 
 /* Do segments queue up before a bottleneck of the line? False if the kernel does not say. */
 bool ns_kernel_line_is_full(int fd);

@@ -16,6 +16,7 @@
 #define NS_ACK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ns_ack_state {
@@ -25,26 +26,26 @@ struct ns_ack_state {
     uint64_t sent : 1;        /* it was acknowledged, and nothing came or went since */
     uint64_t seen : 1;        /* a read has found no more data since */
     uint64_t skips : 1;       /* ACKs are skipped */
-    uint64_t unlimited : 1;   /* they are sent since some were missed without the library's limit */
-    uint64_t term : 2;        /* index of the number of ACKs that are sent: ns_ack_all */
+    uint64_t term : 3;        /* trials in a row in which ACKs were missed, at most NS_ACK_TERMS */
     uint64_t epoch : 3;       /* the low bits of the reading thread's epoch */
-    uint64_t spent : 13;      /* since the last decision: first, in 1/16 of an ACK; in a term, ACKs;
-                                 while they are skipped, reads */
-    uint64_t late : 8;        /* late reads among them */
+    uint64_t spent : 10;      /* since the last decision: first, in 1/16 of an ACK; in a term, in
+                                 8^(term - 1) ACKs; while they are skipped, reads */
+    uint64_t late : 6;        /* late reads among them */
     uint64_t doubt : 3;       /* (2 << doubt) - 1 late reads are needed for the next term */
-    uint64_t every : 4;       /* one read in 1 << every was late, before this term */
+    uint64_t every : 3;       /* one read in 1 << every was late, before this term */
     uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
+    uint64_t here : 6;        /* what was read since the last wait, in 128 bytes */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint64_t), "loaded and stored as one word");
 
 enum {
     NS_ACK_FIRST = 12, /* ACKs that are sent at first; 16 reads with an answer count as one */
     NS_ACK_PART = 16,
-    NS_ACK_TERM = 1000, /* and after some were missed; more after a trial that confirms it */
-    NS_ACK_TRIAL = 4,   /* reads for which they are skipped while the library limits the delay */
-    NS_ACK_RARE = 250,  /* one late read in so many is left alone */
-    NS_ACK_DOUBT = 7,
+    NS_ACK_TERM = 1000, /* after some were missed; 8 times as many after each trial that confirms */
+    NS_ACK_TERMS = 4,
+    NS_ACK_TRIAL = 4, /* reads for which they are skipped while the library limits the delay */
+    NS_ACK_DOUBT = 5,
     /* Microseconds. Data within NS_ACK_THERE was there already, and proves nothing. The kernel's
      * delay is at least as long as the next two, with the library's limit and without it, and by
      * some timer ticks longer. Without the limit it may take a round trip, too
@@ -68,15 +69,23 @@ static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
 }
 
 /* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
- * for so many round trips? limited: the library has limited the delay. */
+ * for so many round trips? limited: the library has limited the delay. clump: several times as much
+ * has come as before. Then some waited, and the peer may have let go of it before the ACK, as Linux
+ * does after 17 writes that it could not join. */
 static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
-                                  bool limited)
+                                  bool limited, bool clump)
 {
     unsigned rtt = state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
     unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
-    return us + (limited ? NS_ACK_THERE : NS_ACK_COARSE) >= trips * rtt + delay &&
-           us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS;
+    unsigned least = clump || limited ? NS_ACK_LIMITED - NS_ACK_THERE : delay - NS_ACK_COARSE;
+    return us >= trips * rtt + least && us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS;
+}
+
+/* The size of data in the unit of ns_ack_state.here. */
+static inline unsigned ns_ack_amount(size_t size)
+{
+    return size / 128 < 62 ? (unsigned)(size / 128) + 1 : 63;
 }
 
 /* Did it do no harm to skip ACKs, so that the kernel's own delay may apply again? */
@@ -106,41 +115,39 @@ static inline bool ns_ack_is_carried(struct ns_ack_state state)
 static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, unsigned spent)
 {
     state->skips = skips;
-    state->unlimited = 0;
-    state->spent = spent & 0x1fff;
+    state->spent = spent & 0x3ff;
     state->late = 0;
 }
 
-/* How many ACKs are sent until they are skipped. */
-static inline unsigned ns_ack_all(struct ns_ack_state state)
+/* The part of a term's ACKs that is counted: one in 1 << the result. */
+static inline unsigned ns_ack_scale(struct ns_ack_state state)
 {
-    if (!state.term)
-        return NS_ACK_FIRST * NS_ACK_PART;
-    return (unsigned)NS_ACK_TERM << (state.term - 1u) * 3 / 2; /* 1, 2, 8 times */
+    return state.skips || !state.term ? 0 : (state.term - 1u) * 3;
 }
 
-/* acks: of an ACK, or of a read while they are skipped; otherwise of a read that was answered. */
-static inline void ns_ack_spend(struct ns_ack_state *state, bool acks)
+/* acks: of an ACK, or of a read while they are skipped; otherwise of a read that was answered.
+ * chance: any number, which decides whether an ACK of a long term is counted. */
+static inline void ns_ack_spend(struct ns_ack_state *state, bool acks, unsigned chance)
 {
     bool first = !state->skips && !state->term;
     unsigned each = first && acks ? NS_ACK_PART : first || acks;
-    unsigned spent = (unsigned)state->spent + each;
-    state->spent = (spent < 0x1fff ? spent : 0x1fff) & 0x1fff;
+    if (chance * 2654435769u & ((1u << ns_ack_scale(*state)) - 1u) << 20)
+        return;
+    unsigned spent = state->spent + each;
+    state->spent = (spent < 0x3ff ? spent : 0x3ff) & 0x3ff;
 }
 
 /* A read was late after an ACK that was skipped. Is it time to send them? */
 static inline void ns_ack_missed(struct ns_ack_state *state)
 {
     unsigned each = state->spent / state->late;
-    if (each > NS_ACK_RARE) {
-        ns_ack_decide(state, true, NS_ACK_TRIAL);
-    } else if (state->late >= (2u << state->doubt) - 1) {
-        bool free = ns_ack_is_free(*state);
-        state->term = free || !state->term ? 1 : state->term < 3 ? state->term + 1u : 3;
-        for (state->every = 0; each > 1; each /= 2)
+    bool trial = state->spent <= NS_ACK_TRIAL;
+    if (trial || state->late >= (2u << state->doubt) - 1) {
+        if (!trial || state->term < NS_ACK_TERMS)
+            state->term = (trial ? state->term + 1u : 1) & 7;
+        for (state->every = 0; each > 1 && state->every < 7; each /= 2)
             state->every++;
         ns_ack_decide(state, false, 0);
-        state->unlimited = free;
     }
 }
 
@@ -148,7 +155,8 @@ static inline void ns_ack_missed(struct ns_ack_state *state)
  * them? */
 static inline void ns_ack_chanced(struct ns_ack_state *state)
 {
-    unsigned spent = state->term ? state->spent : state->spent / NS_ACK_PART;
+    unsigned scale = ns_ack_scale(*state), spent = state->spent;
+    spent = state->term ? (spent + (scale > 0)) << scale : spent / NS_ACK_PART;
     unsigned times = state->doubt < 2 ? 8 : 2; /* few late reads say little about how often */
     if (state->late < 2 || spent > times * state->late << state->every)
         return;
@@ -161,10 +169,10 @@ static inline void ns_ack_chanced(struct ns_ack_state *state)
 static inline void ns_ack_judge(struct ns_ack_state *state, bool late)
 {
     if (state->skips)
-        ns_ack_spend(state, true);
+        ns_ack_spend(state, true, 0);
     if (!late)
         return;
-    if (state->late < 0xff)
+    if (state->late < 0x3f)
         state->late++;
     if (state->skips)
         ns_ack_missed(state);
@@ -175,24 +183,27 @@ static inline void ns_ack_judge(struct ns_ack_state *state, bool late)
 /* If the term has ended, the trial begins. */
 static inline void ns_ack_try(struct ns_ack_state *state)
 {
-    if (state->skips || state->spent < ns_ack_all(*state))
+    if (state->skips || state->spent < (state->term ? NS_ACK_TERM : NS_ACK_FIRST * NS_ACK_PART))
         return;
     if (state->term && state->doubt)
         state->doubt--;
     ns_ack_decide(state, true, 0);
 }
 
-/* Does data that is read now show whether an ACK was of use? */
+/* Does data that is read now show whether an ACK was of use? Not if skipping was taken over from
+ * another connection after it was sent. */
 static inline bool ns_ack_shows(struct ns_ack_state state, unsigned epoch)
 {
-    return state.sent || (state.pending && state.skips && ns_ack_waits(state, epoch));
+    return state.skips ? state.pending && ns_ack_waits(state, epoch) : state.sent;
 }
 
-/* Data was read at the time us, by a thread whose waits are counted by epoch. late: it shows that
- * an ACK was of use, or chance; see ns_ack_is_late. */
+/* size bytes were read at the time us, by a thread whose waits are counted by epoch. late: it shows
+ * that an ACK was of use, or chance; see ns_ack_is_late. */
 static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
-                               bool limited, bool late)
+                               bool limited, bool late, size_t size)
 {
+    unsigned here = ns_ack_amount(size) + (ns_ack_waits(*state, epoch) ? 0 : state->here);
+    state->here = (here < 63 ? here : 63) & 63;
     state->heard = 1;
     state->seen = 0;
     if (ns_ack_shows(*state, epoch)) {
@@ -222,30 +233,30 @@ static inline void ns_ack_clear(struct ns_ack_state *state)
 static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 {
     if (state->pending)
-        ns_ack_spend(state, state->skips || late);
+        ns_ack_spend(state, state->skips || late, 0);
     ns_ack_try(state);
     state->interactive |= state->heard;
     ns_ack_clear(state);
 }
 
 /* The pending ACK is sent. */
-static inline void ns_ack_send(struct ns_ack_state *state)
+static inline void ns_ack_send(struct ns_ack_state *state, unsigned chance)
 {
     ns_ack_clear(state);
     state->sent = 1;
-    ns_ack_spend(state, true);
+    ns_ack_spend(state, true, chance);
 }
 
 /* A read that may wait inside the kernel after a first part of the data, where only the kernel can
  * acknowledge it, begins. Must the kernel be asked to acknowledge at once from now on? */
-static inline bool ns_ack_begin_whole(struct ns_ack_state *state)
+static inline bool ns_ack_begin_whole(struct ns_ack_state *state, unsigned chance)
 {
     ns_ack_clear(state);
     ns_ack_try(state);
     if (state->skips)
         return false;
-    ns_ack_spend(state, true); /* twice: the data may come in several parts */
-    ns_ack_spend(state, true);
+    ns_ack_spend(state, true, chance); /* twice: the data may come in several parts */
+    ns_ack_spend(state, true, chance + 1);
     state->interactive = 0;
     return true;
 }

@@ -20,20 +20,16 @@ static void put_state(int fd, struct ns_conn *conn, struct ns_ack_state before,
     ns_learned_put(conn, before, &state);
     if (ns_ack_is_free(state))
         ns_delack_unbound(fd, conn);
-    else if (!NS_GET(conn, delack) && !state.unlimited)
+    else if (!NS_GET(conn, delack) && (state.skips || !state.term))
         ns_delack_bound(fd, conn); /* also for waits that the library cannot see (a futex) */
 }
 
-static bool is_limited(const struct ns_conn *conn)
+static bool is_late(int fd, struct ns_conn *conn, struct ns_ack_state *state, unsigned us,
+                    unsigned trips)
 {
-    return NS_GET(conn, delack) == NS_DELACK_OURS;
-}
-
-/* Is the kernel in interactive mode? Its own delayed ACK ends the mode (tcp_delack_timer_handler,
- * net/ipv4/tcp_timer.c; tcp_getsockopt, net/ipv4/tcp.c). */
-static bool is_delaying(int fd)
-{
-    return ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
+    if (us >= NS_ACK_LIMITED - NS_ACK_THERE && !state->rtt)
+        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
+    return ns_ack_is_late(*state, us, trips, ns_delack_is_ours(conn), false);
 }
 
 void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
@@ -44,10 +40,11 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
         return;
     ns_learned_begin(fd, conn, &state);
     struct ns_ack_state before = state;
-    if (ns_ack_begin_whole(&state))
+    if (ns_ack_begin_whole(&state, ns_thread.waits))
         ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1); /* until the program writes again */
     put_state(fd, conn, before, state);
-    if (!state.skips || state.interactive || is_delaying(fd)) /* otherwise nothing can be late */
+    if (!state.skips || state.interactive ||
+        ns_kernel_delays_acks(fd)) /* otherwise nothing can be late */
         ns_thread.whole_at = (uint16_t)(ns_push_time(false) >> 6) | 1;
 }
 
@@ -58,22 +55,11 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
     ns_thread.whole_at = 0;
-    bool late = us >= NS_ACK_LIMITED - NS_ACK_THERE;
-    if (late && !state.rtt)
-        ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    if (late) /* while ACKs are skipped, however long the peer took */
-        late = state.skips ? !is_delaying(fd) : ns_ack_is_late(state, us, 2, is_limited(conn));
+    bool late = is_late(fd, conn, &state, us, 2);
+    if (state.skips) /* however long the peer took */
+        late = us >= NS_ACK_LIMITED - NS_ACK_THERE && !ns_kernel_delays_acks(fd);
     ns_ack_judge(&state, late);
     ns_learned_put(conn, before, &state);
-}
-
-/* Is the burst another thread's, which goes on without the answers that this one reads, and which
- * Nagle's algorithm holds until the writer waits? */
-static bool is_of_another(const struct ns_conn *conn)
-{
-    uint32_t writer = NS_GET(conn, writer);
-    return writer && writer != ns_thread.id &&
-           ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
 }
 
 bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
@@ -90,30 +76,25 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     }
     if (may_try && NS_GET(conn, held) && ns_conn_burst(conn).ahead)
         return true;
-    if (!is_of_another(conn))
-        ns_push(fd, conn); /* the answer to held bytes cannot have arrived */
+    ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
     return ns_pending_any() && ns_pending_beside(NULL);
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)
 {
-    ns_push(fd, conn);
+    ns_push_own(fd, conn);
     ns_flush_pending();
 }
 
 /* Two reads of this thread have found data without a wait in between. If another read in between
  * found no data, the thread has waited unseen. Otherwise it may have read the same data in two
  * parts; from then on the time between such reads decides. */
-static void note_second_read(struct ns_conn *conn, struct ns_ack_state state)
+static void note_second_read(int fd, struct ns_conn *conn, struct ns_ack_state state)
 {
-    uint8_t flags = NS_GET(conn, flags);
-    if (state.seen)
-        flags |= NS_WAITS_UNSEEN;
-    else if (!(flags & NS_READS_AGAIN))
-        flags |= NS_READS_AGAIN;
-    else if (ns_ack_is_late(state, ns_ack_age(state, ns_push_time(false)), 1, is_limited(conn)))
-        flags |= NS_WAITS_UNSEEN;
-    NS_PUT(conn, flags, flags);
+    uint8_t flags = NS_GET(conn, flags), again = flags & NS_READS_AGAIN;
+    bool late = !state.seen && again &&
+                is_late(fd, conn, &state, ns_ack_age(state, ns_push_time(false)), 1);
+    NS_PUT(conn, flags, flags | (state.seen || late ? NS_WAITS_UNSEEN : NS_READS_AGAIN));
 }
 
 /* Writes that the library cannot see may have begun the interactive mode. After data that came when
@@ -124,20 +105,29 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
     unsigned age = ns_ack_age(*state, us), asks = NS_GET(conn, asks);
     if (state->interactive || !state->heard || !age)
         return;
-    if (age >= NS_ACK_LIMITED - NS_ACK_THERE && !state->rtt)
-        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
-    if (ns_ack_is_late(*state, age, 1, is_limited(conn))) {
+    if (is_late(fd, conn, state, age, 1)) {
         NS_PUT(conn, asks, 64);
     } else if (asks) {
         NS_PUT(conn, asks, (uint8_t)(asks - 1));
-        state->interactive = is_delaying(fd);
+        state->interactive = ns_kernel_delays_acks(fd);
     }
+}
+
+/* Has the data waited for an ACK? Nagle's algorithm holds no full segment: that waited for the line
+ * or the congestion window. */
+static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, unsigned us,
+                       size_t size)
+{
+    return ns_ack_is_late(state, us, 1, ns_delack_is_ours(conn), true) &&
+           size < ns_kernel_segment(fd) &&
+           (is_late(fd, conn, &state, us, 1) ||
+            ns_ack_amount(size + ns_kernel_unread(fd)) > 2u * state.here);
 }
 
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
-    if (!is_of_another(conn)) {
+    if (!ns_burst_is_anothers(conn)) {
         NS_PUT(conn, writer, 0); /* the next write begins a new burst */
         if (!ns_conn_burst(conn).ahead)
             ns_push(fd, conn);
@@ -152,26 +142,24 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
-        note_second_read(conn, state);
+        note_second_read(fd, conn, state);
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
     bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_process_is_child() ||
                   NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
     bool due = state.interactive || state.sent; /* otherwise only suspect needs the time */
-    bool coarse = due ? ns_ack_is_free(state) : !is_limited(conn) && !NS_GET(conn, asks);
+    bool coarse = due ? ns_ack_is_free(state) : !ns_delack_is_ours(conn) && !NS_GET(conn, asks);
     uint32_t us = due || unseen ? ns_push_time(coarse) : 0;
     if (unseen)
         suspect(fd, conn, &state, us);
     if (!state.rtt && (state.sent || state.pending))
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
-    /* Nagle's algorithm holds no full segment: it waited for the line or the congestion window. */
     bool late = ns_ack_shows(state, ns_thread.waits) &&
-                ns_ack_is_late(state, ns_ack_age(state, us), 1, is_limited(conn)) &&
-                size < ns_kernel_segment(fd);
-    ns_ack_read(&state, ns_thread.waits, us, is_limited(conn), late);
+                has_waited(fd, conn, state, ns_ack_age(state, us), size);
+    ns_ack_read(&state, ns_thread.waits, us, ns_delack_is_ours(conn), late, size);
     if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
-        state.interactive = state.pending = unseen || is_delaying(fd);
+        state.interactive = state.pending = unseen || ns_kernel_delays_acks(fd);
     if (!state.pending) {
         ns_learned_put(conn, before, &state);
         return;
@@ -192,7 +180,7 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
 {
     /* A stream, too, looks for an answer now and then: what is held is pushed at the second look
      * without a write in between. */
-    if (NS_GET(conn, held)) {
+    if (NS_GET(conn, held) && !ns_burst_is_anothers(conn)) {
         struct ns_burst burst = ns_conn_burst(conn);
         if (ns_burst_looked(&burst, (uint8_t)ns_thread.waits))
             ns_push(fd, conn);
@@ -222,9 +210,10 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
         if (!(flags & MSG_PEEK)) /* no option acknowledges unread data (tcp_cleanup_rbuf) */
             took(fd, conn, flags, (size_t)result);
     } else if (result == 0 && !(flags & MSG_PEEK)) {
-        /* The peer has ended its stream, and waits for no ACK; or 0 bytes were asked for. */
         struct ns_ack_state state = ns_conn_ack(conn);
-        state.pending = 0;
+        if (!state.pending || !ns_kernel_has_ended(fd)) /* 0 bytes were asked for */
+            return;
+        state.pending = 0; /* the peer waits for no ACK */
         ns_conn_ack_put(conn, state);
     } else if (error == EAGAIN) {
         ns_in_nothing(fd, conn);

@@ -12,7 +12,7 @@ enum {
     ENTRIES = 256,   /* ns_conn.peer is the index; 0: not known yet */
     KNOWN_BITS = 11, /* low bits of an entry: ns_ack_learn; the others are the key */
 };
-_Static_assert((NS_ACK_HELPS + NS_ACK_TERM) >> KNOWN_BITS == 0, "it fits");
+_Static_assert((NS_ACK_HELPS + NS_ACK_TERMS * NS_ACK_PLACES) >> KNOWN_BITS == 0, "it fits");
 
 static _Atomic uint32_t own[ENTRIES];
 static _Atomic uint32_t *_Atomic shared; /* NULL: own is used */

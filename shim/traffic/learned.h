@@ -9,9 +9,13 @@
 #include "traffic/state.h"
 
 /* What connections to one peer have learned together, for all of them: the number of first ACKs
- * that they have spent and of reads on trial; or, from NS_ACK_HELPS on, of ACKs since one has
- * helped. */
-enum { NS_ACK_NEEDLESS = NS_ACK_FIRST + NS_ACK_TRIAL, NS_ACK_HELPS };
+ * that they have spent and of reads on trial; or, from NS_ACK_HELPS on, the term, and half of what
+ * is counted of its ACKs. */
+enum {
+    NS_ACK_NEEDLESS = NS_ACK_FIRST + NS_ACK_TRIAL,
+    NS_ACK_HELPS,
+    NS_ACK_PLACES = NS_ACK_TERM / 2, /* of each term */
+};
 
 /* A connection's place on this scale. */
 static inline unsigned ns_ack_place(struct ns_ack_state state)
@@ -21,16 +25,17 @@ static inline unsigned ns_ack_place(struct ns_ack_state state)
         return NS_ACK_FIRST + (spent < NS_ACK_TRIAL ? spent : NS_ACK_TRIAL);
     if (!state.term)
         return spent < NS_ACK_FIRST * NS_ACK_PART ? spent / NS_ACK_PART : NS_ACK_FIRST;
-    return NS_ACK_HELPS + (spent < NS_ACK_TERM ? spent : NS_ACK_TERM);
+    spent = spent / 2 < NS_ACK_PLACES ? spent / 2 : NS_ACK_PLACES - 1;
+    return NS_ACK_HELPS + (state.term - 1u) * NS_ACK_PLACES + spent;
 }
 
 /* Begin with what is known. */
 static inline void ns_ack_begin(struct ns_ack_state *state, unsigned known)
 {
     bool helps = known >= NS_ACK_HELPS, skips = !helps && known >= NS_ACK_FIRST;
-    state->term = helps;
+    state->term = (helps ? (known - NS_ACK_HELPS) / NS_ACK_PLACES + 1 : 0) & 7;
     ns_ack_decide(state, skips,
-                  helps   ? known - NS_ACK_HELPS
+                  helps   ? (known - NS_ACK_HELPS) % NS_ACK_PLACES * 2
                   : skips ? known - NS_ACK_FIRST
                           : known * NS_ACK_PART);
 }
@@ -43,15 +48,22 @@ static inline unsigned ns_ack_learn(unsigned known, struct ns_ack_state before,
     unsigned from = ns_ack_place(before), to = ns_ack_place(*after);
     if (from == to)
         return known;
-    if (to >= NS_ACK_HELPS) {
-        if (from < NS_ACK_HELPS || to < from)
-            return NS_ACK_HELPS;
-        known += known >= NS_ACK_HELPS;
-        return known < NS_ACK_HELPS + NS_ACK_TERM ? known : NS_ACK_FIRST;
+    unsigned term = known < NS_ACK_HELPS ? 0 : (known - NS_ACK_HELPS) / NS_ACK_PLACES + 1;
+    bool ends = term && (known + 1 - NS_ACK_HELPS) % NS_ACK_PLACES == 0;
+    if (to >= NS_ACK_HELPS)
+        return from < NS_ACK_HELPS && to > known ? to
+                                                 : known + (from >= NS_ACK_HELPS && term && !ends);
+    if (to == NS_ACK_FIRST && from >= NS_ACK_HELPS && ends) /* if others try now, it is confirmed */
+        return NS_ACK_HELPS + (term < NS_ACK_TERMS ? term : term - 1) * NS_ACK_PLACES;
+    if (to == NS_ACK_FIRST && from >= NS_ACK_HELPS && term) {
+        after->term = term & 7;
+        ns_ack_decide(after, false, 0);
+        return known;
     }
     if (from >= NS_ACK_HELPS || known >= NS_ACK_HELPS)
         return to == NS_ACK_NEEDLESS ? NS_ACK_NEEDLESS : known;
-    known = known + 1 < NS_ACK_NEEDLESS ? known + 1 : NS_ACK_NEEDLESS;
+    if (known < (from < NS_ACK_FIRST ? NS_ACK_FIRST : NS_ACK_NEEDLESS))
+        known++;
     if (to < known)
         ns_ack_begin(after, known);
     return known;

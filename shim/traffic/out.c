@@ -105,10 +105,12 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
     enum ns_burst_step step = ns_burst_held(&burst, mode->from, ns_push_clock(),
                                             NS_GET(conn, pause), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
+    if (NS_GET(conn, writer)) /* another thread may have begun it */
+        NS_PUT(conn, writer, ns_thread.id);
     if (__builtin_expect(step == NS_BURST_LATE, 0))
         ns_push(fd, conn);
     else
-        ns_pending_add(fd); /* another thread may have begun it */
+        ns_pending_add(fd);
 }
 
 /* One more write of a burst that is not held: the kernel holds it if it is one of many. */
@@ -123,7 +125,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
     /* With Nagle's algorithm on, a first write leaves at once only if all earlier data was
      * acknowledged. Data from the peer has most likely carried that ACK. */
     if (mode->option == TCP_NODELAY && ns_burst_asks(&burst, ns_thread.waits))
-        ns_burst_found(&burst, ns_kernel_has_unread(fd));
+        ns_burst_found(&burst, ns_kernel_unread(fd) > 0);
     unsigned from = burst.ahead || (!mode->nodelay && writer) ? 1 : mode->from;
     if (mode->option == TCP_CORK && burst.single) /* a cork for one write costs two calls */
         from++;
@@ -139,7 +141,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 __attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn, unsigned from)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_pending_only(fd, conn) ||
+    if (!ns_pending_only(fd, conn) || ns_burst_is_anothers(conn) ||
         ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
                       (uint8_t)ns_thread.waits) == NS_BURST_LATE)
         return false;
@@ -194,10 +196,13 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
     if (__builtin_expect(!ns_thread.id, 0))
         ns_thread_begin();
     uint8_t corks = NS_GET(conn, app_corks);
-    if (__builtin_expect(flags & APART, 0))
+    if (__builtin_expect(flags & APART, 0)) {
         ns_push(fd, conn);
-    else if (!corks && size)
+        if (!corks && !(flags & MSG_MORE) && NS_GET(conn, in_flight))
+            ns_enforce_nodelay(fd, conn);
+    } else if (!corks && size) {
         before_write(fd, conn);
+    }
     one.ack = ns_conn_ack(conn);
     bool carries = ns_ack_is_carried(one.ack);
     if (carries && !(flags & MSG_MORE) && !(corks & NS_CORKS_OPTION))

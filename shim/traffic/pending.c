@@ -58,11 +58,11 @@ static inline unsigned visit(int fd, struct ns_conn *conn, enum task task,
     bool old = task == SEND_OLD;
     if (old ? ns_burst_waits(&burst, (uint8_t)ns_thread.waits) >= NS_PENDING_WAITS
             : task != LOOK && (task != PUSH_FIRST || !burst.crossing))
-        ns_push(fd, conn);
+        ns_push_own(fd, conn);
     if (task == SEND ||
         (old && ns_ack_waits(ns_conn_ack(conn), ns_thread.waits) >= NS_PENDING_WAITS))
         ns_acknowledge(fd, conn);
-    return !ns_conn_is_pending(conn) ? 0 : conn == but ? LEFT : LEFT | BESIDE;
+    return !ns_pending_is(conn) ? 0 : conn == but ? LEFT : LEFT | BESIDE;
 }
 
 static unsigned lowest(unsigned long word)

@@ -16,6 +16,7 @@
 #define NS_PENDING_H
 
 #include "conn/fds.h"
+#include "traffic/push.h"
 #include "traffic/state.h"
 
 enum {
@@ -52,6 +53,28 @@ extern _Thread_local struct ns_thread ns_thread;
 
 /* Give this thread its id. */
 void ns_thread_begin(void);
+
+/* Is the burst another thread's, which goes on without the answers that this one reads, and which
+ * Nagle's algorithm holds until the writer waits? */
+static inline bool ns_burst_is_anothers(const struct ns_conn *conn)
+{
+    uint32_t writer = NS_GET(conn, writer);
+    return writer && writer != ns_thread.id &&
+           ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
+}
+
+static inline void ns_push_own(int fd, struct ns_conn *conn)
+{
+    if (!ns_burst_is_anothers(conn))
+        ns_push(fd, conn);
+}
+
+/* Must this thread send something there before it waits? */
+static inline bool ns_pending_is(const struct ns_conn *conn)
+{
+    return (NS_GET(conn, held) && !ns_burst_is_anothers(conn)) ||
+           ns_ack_is_pending(ns_conn_ack(conn));
+}
 
 /* May anything be pending on this thread? One load. False is certain. A macro: gcc forgets what it
  * expects of the result of an inline function. */

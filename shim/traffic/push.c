@@ -5,6 +5,7 @@
 #include "base/real.h"
 #include "report/log.h"
 #include "report/status.h"
+#include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "traffic/learned.h"
@@ -29,8 +30,16 @@ uint16_t ns_push_clock(void)
     return (uint16_t)(now_by(CLOCK_MONOTONIC_COARSE) / US_PER_MS);
 }
 
+static _Atomic bool always_coarse;
+
+void ns_push_set_tsc(bool may)
+{
+    atomic_store(&always_coarse, !may);
+}
+
 uint32_t ns_push_time(bool coarse)
 {
+    coarse |= atomic_load_explicit(&always_coarse, memory_order_relaxed);
     return (uint32_t)now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC);
 }
 
@@ -83,7 +92,7 @@ void ns_push_failed(int fd, struct ns_conn *conn, int error)
     if (error == -EBADF || error == -ENOTSOCK || error == -ENOPROTOOPT || error == -EOPNOTSUPP)
         ns_fd_refresh(fd, conn);
     else /* a filter or an LSM: bytes that cannot be pushed must not be held */
-        NS_PUT(conn, no_batch, NS_NO_PUSH);
+        ns_conn_no_batch(conn, NS_NO_PUSH);
 }
 
 /* The burst ends here. */
@@ -98,7 +107,7 @@ static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
     ns_conn_burst_put(conn, burst);
     if (ns_send_corks(NS_GET(conn, send)) && burst.doubt == NS_BURST_DOUBT_MOST &&
         !(NS_GET(conn, no_batch) & NS_WAS_LATE)) {
-        NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_WAS_LATE);
+        ns_conn_no_batch(conn, NS_WAS_LATE);
         NS_COUNT(unheld);
     }
 }
@@ -137,7 +146,7 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     struct ns_ack_state before = ns_conn_ack(conn), state = before;
     if (!ns_ack_is_pending(state))
         return;
-    ns_ack_send(&state);
+    ns_ack_send(&state, (unsigned)NS_GET(&ns_stats, acks));
     ns_learned_put(conn, before, &state);
     int error = set(fd, conn, TCP_QUICKACK, 2);
     if (error == -EBADF || error == -ENOTSOCK)
@@ -150,7 +159,7 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
 void ns_push_carries_ack(struct ns_conn *conn)
 {
     struct ns_ack_state before = ns_conn_ack(conn), state = before;
-    bool timed = ns_ack_is_pending(state) && NS_GET(conn, delack) == NS_DELACK_OURS;
+    bool timed = ns_ack_is_pending(state) && ns_delack_is_ours(conn);
     unsigned age = timed ? ns_ack_age(state, ns_push_time(false)) : 0;
     ns_ack_wrote(&state, age >= NS_ACK_LIMITED && age < NS_ACK_DELAY);
     ns_learned_put(conn, before, &state);

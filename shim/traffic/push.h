@@ -19,6 +19,10 @@ uint16_t ns_push_clock(void);
  * while all processors are idle. */
 uint32_t ns_push_time(bool coarse);
 
+/* May the clock read the processor's counter (PR_SET_TSC, prctl(2))? Otherwise all is by the coarse
+ * clock. */
+void ns_push_set_tsc(bool may);
+
 /* Choose the milliseconds after which a held write of conn is late, by its rule. */
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
 
