@@ -137,7 +137,7 @@ static void register_inherited(void)
     enum { MOST = 256 };
     const char *pid = NS_REAL(getenv)("LISTEN_PID"), *listen_fds = NS_REAL(getenv)("LISTEN_FDS");
     long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
-    for (int fd = 0; fd < MOST && fd < 3 + handed; fd++)
+    for (int fd = 0; fd < MOST && (fd < 3 || fd - 3 < handed); fd++)
         ns_handover_started_with(fd);
     ns_stdio_reads(STDIN_FILENO);
 }

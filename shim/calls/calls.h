@@ -66,8 +66,8 @@ void ns_stdio_reads(int fd);
 /* Start-up: looks for liburing. */
 void ns_loader_start(void);
 
-/* Before a seccomp filter is installed. */
-void ns_before_filter(void);
+/* seccomp(2), for which libc has no function. */
+long ns_seccomp(long operation, long flags, long program);
 
 /* Calls visit for each descriptor in a message (SCM_RIGHTS) that is about to be sent on fd, or was.
  * Without a fault if the program's pointers are bad. */

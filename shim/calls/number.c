@@ -60,6 +60,12 @@ static long number_of(long number, long a[6])
 #define number_of(number, a) (number)
 #endif
 
+#ifdef __s390x__
+enum { FLAGS = 1 }; /* clone()'s, after its stack (CLONE_BACKWARDS2, kernel/fork.c) */
+#else
+enum { FLAGS = 0 };
+#endif
+
 /* Before a call, and when it is done. */
 #define NS_NUMBER_OF_CALL(name, call)
 static void hook(bool done, long number, const long a[6], long result)

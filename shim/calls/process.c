@@ -4,6 +4,7 @@
  * so they are pushed first. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "report/report.h"
+#include "traffic/push.h"
 
 #include <alloca.h>
 #include <linux/seccomp.h>
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 extern char **environ;
 
@@ -201,22 +203,38 @@ NS_EXPORT int unshare(int flags)
     return result;
 }
 
-/* A filter may kill the process at a setsockopt, and also at a call that would check for such a
- * filter. */
-void ns_before_filter(void)
+/* Installs a filter by the call. It may kill the process at a setsockopt, and also at a call that
+ * would check for such a filter. So the library is disabled before, and not for long if the kernel
+ * refuses the filter. */
+#define INSTALLS(installs, call)                                                                   \
+    ({                                                                                             \
+        bool disables = (installs) && !ns_has_other_fds() && ns_handover_disable();                \
+        __auto_type installed = call;                                                              \
+        if (disables && installed < 0)                                                             \
+            ns_handover_enable();                                                                  \
+        installed;                                                                                 \
+    })
+
+long ns_seccomp(long operation, long flags, long program)
 {
-    if (!ns_has_other_fds())
-        ns_handover_disable();
+    return INSTALLS(ns_sets_filter(operation == SECCOMP_SET_MODE_STRICT,
+                                   operation == SECCOMP_SET_MODE_FILTER, program),
+                    NS_REAL(syscall)(SYS_seccomp, operation, flags, program));
 }
 
 NS_EXPORT int prctl(int option, ...)
 {
-    NS_GATHER(unsigned long, argument, 4, option);
-    if (option == PR_SET_SECCOMP
-            ? ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT, argument[0] == SECCOMP_MODE_FILTER,
-                             (long)argument[1])
-            : option == PR_SET_TSC && argument[0] == PR_TSC_SIGSEGV) /* it may read no clock */
-        ns_before_filter();
-    return NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+    unsigned long argument[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        argument[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    if (option == PR_SET_TSC)
+        ns_push_set_tsc(argument[0] != PR_TSC_SIGSEGV);
+    return INSTALLS(option == PR_SET_SECCOMP &&
+                        ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT,
+                                       argument[0] == SECCOMP_MODE_FILTER, (long)argument[1]),
+                    NS_REAL(prctl)(option, argument[0], argument[1], argument[2], argument[3]));
 }
 NS_IF_TIME64(NS_SECOND_NAME(prctl, __prctl_time64))

@@ -16,9 +16,9 @@ _Atomic bool ns_process_disabled;
 _Atomic uint8_t ns_process_generation;
 static _Atomic pid_t maker; /* this process, once it has made a socket */
 
-void ns_process_disable(void)
+void ns_process_disable(bool disabled)
 {
-    atomic_store(&ns_process_disabled, true);
+    atomic_store(&ns_process_disabled, disabled);
 }
 
 bool ns_process_has_other_fds(void)

@@ -69,7 +69,7 @@ bool ns_recorder_is_open(void)
 void ns_recorder_stop(void)
 {
     atomic_store(&stopped, true);
-    ns_log_silence();
+    ns_log_silence(true);
 }
 
 enum ns_experiment ns_recorder_experiment(void)

@@ -59,10 +59,13 @@ bool ns_log_to_file(void)
     return log_file[0] != 0;
 }
 
-void ns_log_silence(void)
+void ns_log_silence(bool silent)
 {
-    threshold = NS_LOG_OFF;
-    ns_log_debugs = false;
+    static enum ns_log_level before;
+    if (silent)
+        before = threshold;
+    threshold = silent ? NS_LOG_OFF : before;
+    ns_log_debugs = threshold == NS_LOG_DEBUG;
 }
 
 /* May a line be written to stderr? Not if stderr is a TCP connection (inetd), or if the write would
@@ -76,7 +79,7 @@ static bool takes_line(void)
         return false;
     struct timespec none = {0};
     struct pollfd at = {.fd = 2, .events = POLLOUT};
-    return NS_SYSTEM(SYS_ppoll, &at, 1, &none, NULL, 0) == 1 && at.revents == POLLOUT;
+    return NS_SYSTEM(SYS_ppoll, &at, 1l, &none, NULL, 0l) == 1 && at.revents == POLLOUT;
 }
 
 /* Where a line goes: stderr, or a descriptor to close; -1: nowhere. */
@@ -137,7 +140,7 @@ void ns_line_add_number(struct ns_line *line, const char *before, uint64_t numbe
 void ns_line_begin(struct ns_line *line)
 {
     struct timespec now = {0};
-    NS_REAL(clock_gettime)(CLOCK_REALTIME, &now);
+    NS_REAL(clock_gettime)(CLOCK_REALTIME_COARSE, &now); /* without the TSC: PR_SET_TSC */
     /* In UTC, until February 2100; years begin in March. gmtime_r would take a lock of libc. */
     uint64_t second = (uint64_t)now.tv_sec, day = second / 86400 + 671, year = (4 * day + 3) / 1461;
     day -= 1461 * year / 4;

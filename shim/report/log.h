@@ -21,8 +21,9 @@ bool ns_log_open(const char *level, const char *file);
 bool ns_log_enabled(enum ns_log_level level);
 bool ns_log_to_file(void);
 
-/* Write no line from now on, and make no system call: a seccomp filter may kill the process. */
-void ns_log_silence(void);
+/* Write no line from now on (silent), and make no system call: a seccomp filter may kill the
+ * process. */
+void ns_log_silence(bool silent);
 
 /* One line, cut at 1 KiB. stderr gets it only if it still is the file that it was at start-up. For
  * start-up: printf is not async-signal-safe. */

@@ -161,10 +161,13 @@ void ns_report_is_written(void)
     atomic_store(&written, true);
 }
 
-void ns_report_disabled(void)
+void ns_report_disabled(bool disabled)
 {
-    ns_report_end();
-    ns_log_silence();
+    if (disabled)
+        ns_report_end();
+    ns_log_silence(disabled);
+    if (!disabled)
+        atomic_store(&written, false);
 }
 
 void ns_report_not_in_table(void)

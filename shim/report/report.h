@@ -19,8 +19,9 @@ void ns_report_end(void);
 /* The process needs no line at its end: an earlier message has said the same. */
 void ns_report_is_written(void);
 
-/* The library is disabled from now on, and no system call may follow: write the line now. */
-void ns_report_disabled(void);
+/* The library is disabled from now on, and no system call may follow: write the line now. Or it
+ * works again (disabled is false). */
+void ns_report_disabled(bool disabled);
 
 /* In a child that has its own memory: the earlier counts belong to its parent. */
 void ns_report_forked(void);

@@ -88,6 +88,11 @@ void ns_status_disabled(const char *reason)
         ns_status_begin(NS_STATUS_DISABLED);
 }
 
+void ns_status_enabled(void)
+{
+    NS_PUT(&ns_status, state, NS_STATUS_ACTIVE);
+}
+
 void ns_status_took(const struct ns_rule *rule)
 {
     if (rule->index >= ns_status.n_rules)

@@ -74,6 +74,8 @@ void ns_status_begin(enum ns_status_state state);
 /* The library is disabled, unless NAGLESHIM_OFF has done that. The text must stay valid.
  * Async-signal-safe. */
 void ns_status_disabled(const char *reason);
+/* It works again. */
+void ns_status_enabled(void);
 
 /* rule is applied to a socket. Two threads at once may lose a count. Async-signal-safe. */
 void ns_status_took(const struct ns_rule *rule);

@@ -45,7 +45,7 @@ void ns_handover_unseen(int fd)
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         ns_rewrite_apply(fd, conn, NULL);
-    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_UNSEEN);
+    ns_conn_no_batch(conn, NS_UNSEEN);
     push_and_limit(fd, conn);
 }
 
@@ -64,7 +64,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *how)
 static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
+    ns_conn_no_batch(conn, NS_RING);
     if (!is_own(conn))
         return;
     push_and_limit(fd, conn);
@@ -137,15 +137,25 @@ void ns_handover_kept(int fd)
         NS_PUT(conn, kind, NS_CONN_ASK);
 }
 
-void ns_handover_disable(void)
+bool ns_handover_disable(void)
 {
     if (ns_process_is_disabled())
-        return;
+        return false;
     ns_process_has_made();
     ns_fd_each(disable_one, NULL);
-    ns_process_disable();
+    ns_process_disable(true);
     ns_status_disabled("it installed a seccomp filter");
-    ns_report_disabled();
+    ns_report_disabled(true);
+    return true;
+}
+
+void ns_handover_enable(void)
+{
+    ns_process_disable(false);
+    ns_report_disabled(false);
+    ns_status_enabled();
+    for (unsigned fd = 0; fd < atomic_load(&ns_fd_used); fd++)
+        ns_handover_kept((int)fd);
 }
 
 void ns_handover_duplicated(int from, int to)

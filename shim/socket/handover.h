@@ -36,7 +36,10 @@ enum ns_start { NS_FORK, NS_SPAWN, NS_EXEC };
 void ns_handover_begins(enum ns_start how);
 
 /* Push held bytes and undo options. From then on every socket is left alone, and the library makes
- * no system call. */
-void ns_handover_disable(void);
+ * no system call. Returns false if this was already so. */
+bool ns_handover_disable(void);
+
+/* Sockets get their rules again, at their next use. */
+void ns_handover_enable(void);
 
 #endif

@@ -89,7 +89,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case NS_ULP_OPTION:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
-        NS_PUT(conn, no_batch, NS_NO_PUSH);
+        ns_conn_no_batch(conn, NS_NO_PUSH);
         break;
     default:
         break;

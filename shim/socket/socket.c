@@ -65,7 +65,7 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
         return;
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
-    NS_PUT(conn, no_batch, NS_GET(conn, no_batch) | NS_RING);
+    ns_conn_no_batch(conn, NS_RING);
     ns_enforce_nodelay(fd, conn);
     ns_socket_limit_acks(fd, conn);
     count(conn, rule);
@@ -87,14 +87,14 @@ static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 
 static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, bool rings)
 {
-    bool late = rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more();
-    uint8_t no_batch = (late ? NS_WAS_LATE : 0) | (rings ? NS_RING : 0);
-    no_batch |= NS_GET(conn, no_batch);
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
     ns_push_set_pause(conn, rule);
-    NS_PUT(conn, no_batch, no_batch);
-    if (ns_conn_wants_nodelay(conn) == 0 || no_batch)
+    if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
+        ns_conn_no_batch(conn, NS_WAS_LATE);
+    if (rings)
+        ns_conn_no_batch(conn, NS_RING);
+    if (ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, no_batch))
         ns_enforce_nodelay(fd, conn);
     if (!NS_GET(conn, kernel_nodelay))
         ns_socket_changed();
@@ -262,7 +262,7 @@ static void choose(int fd, struct ns_conn *conn)
     ns_conn_set_lowat(conn, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
     ns_delack_found(fd, conn);
     if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
-        NS_PUT(conn, no_batch, NS_NO_PUSH);
+        ns_conn_no_batch(conn, NS_NO_PUSH);
     NS_PUT(conn, in_flight, NS_FLIGHT_UNSEEN);
     ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
     if (kind.listens)

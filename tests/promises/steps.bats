@@ -236,6 +236,11 @@ does_under() {
     does 'connected hear write hear cork write wait' 'read write read bound cork=1 write look ack=2 wait'
 }
 
+@test "records with MSG_EOR and copies with MSG_ZEROCOPY are not held, and have TCP_NODELAY from the second one on" {
+    does 'connected record*3' 'write nodelay=1 write*2'
+    does 'connected copied*6 wait' 'write nodelay=1 write*5 wait'
+}
+
 @test "TCP_NODELAY is set at once, and stays set, if the library cannot see the later writes" {
     does 'connected write fdopen write*6' 'write nodelay=1 bound write*6'
     does 'connected fdopen nodelay delay' 'nodelay=1 bound nodelay=1 nodelay=0 nodelay=1'
@@ -252,6 +257,10 @@ does_under() {
     # If io_setup and io_uring_setup fail, nothing changes.
     does 'connected no-aio no-uring write*6' 'aio uring write nodelay=1 write*2 nodelay=0 write*3'
     does 'connected write write-by-number write*6' 'write nodelay=1 bound write*7'
+    # Data that came late shows that unseen writes have begun the interactive mode, whatever else forbids to hold there.
+    local unseen='unseen-write hear delay-of-ack hear unseen-write hear wait'
+    [[ $NS_ISOLATED == 0 || ${#bound[@]} -eq 0 ]] || does "connected write hear fdopen repair $unseen" \
+        'write read nodelay=1 bound write read pause read write read look ack=2 wait'
 }
 
 # --- acknowledgements
@@ -366,7 +375,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 }
 
 @test "the end of the peer's stream is not acknowledged" {
-    does 'connected hear write hear end wait' 'read write read bound read wait'
+    does 'connected hear write hear end wait' 'read write read bound read*2 wait' # the second one asks what the 0 bytes mean
+    does 'connected hear write hear none nap' 'read write read bound read*2 ack=2 nap'
     does 'connected hear write end wait' 'read write read wait'
 }
 
@@ -395,6 +405,9 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     local begin='fork write nodelay=1 write*2 nodelay=0 write*2'
     does 'connected another write wait write' "$begin write nodelay=1 wait write"
     does 'connected another fork' "$begin nodelay=1 fork"
+    # What this thread reads, or looks for, neither ends the burst nor sends it.
+    does 'connected another try*2' "$begin nothing*2"
+    does 'connected hear write another hear wait' 'read write fork nodelay=1 write*3 nodelay=0 write*2 read bound look ack=2 wait'
 }
 
 @test "a thread sends the pending ACKs of more connections than its list has room for" {
@@ -543,6 +556,12 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does 'connected write*2 filter spawn vfork exec fdopen stdout pass' \
         'write nodelay=1 write nodelay=0 filter mmap fork*2 exec fcntl dup pass'
     does 'connected write*2 filter becomes-a-pipe' 'write nodelay=1 write nodelay=0 filter dup read'
+}
+
+@test "a seccomp filter that the kernel refuses changes nothing, and neither does a clock that must not be read" {
+    trace "$LIBRARY" 'connected write*2 refused write*2'
+    [[ $seen == 'write nodelay=1 write nodelay=0 filter'*' filter '*' nodelay=1 write'* ]] || wrong "$seen"
+    [[ $(uname -m) != x86_64 ]] || does 'connected hear write tsc hear wait' 'read write read bound look ack=2 wait'
 }
 
 @test "before a seccomp filter the library clears its TCP_NODELAY, except in a forked child, whose parent uses the sockets" {

@@ -411,6 +411,17 @@ SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 
 SCENE("filter", EXPECT(FORBID_NOTHING(false)))
 SCENE("filter-by-number", EXPECT(FORBID_NOTHING(true)))
+
+/* The kernel refuses it: the program has no valid instruction. */
+SCENARIO("refused")
+{
+    struct sock_filter step = {.code = 0xffff};
+    struct sock_fprog filter = {1, &step};
+    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == -1);
+    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == -1);
+}
+
+SCENE("tsc", EXPECT(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0))
 SCENE("child-filter", CHILD(fork(), FORBID_NOTHING(false)))
 
 static _Atomic int staying;

@@ -19,6 +19,9 @@ SCENARIO_NAMED(writes, "write")
 
 SCENE("send", EXPECT(send(near.fd, "piece", 5, 0) == 5))
 SCENE("more", EXPECT(send(near.fd, "piece", 5, MSG_MORE) == 5))
+SCENE("record", EXPECT(send(near.fd, "piece", 5, MSG_EOR) == 5))
+SCENE("copied", EXPECT(send(near.fd, "piece", 5, MSG_ZEROCOPY) == 5))
+SCENE("unseen-write", EXPECT(RAW(write, near.fd, "piece", 5, 0) == 5))
 SCENE("empty", EXPECT(write(near.fd, "", 0) == 0))
 
 static void write_big(int fd)
@@ -83,6 +86,9 @@ SCENARIO_NAMED(hears_at_once, "get")
 }
 
 SCENE("whole", says(); EXPECT(recv(near.fd, &byte, 1, MSG_WAITALL) == 1))
+/* About as long as a delayed ACK that the library limits. */
+SCENE("delay-of-ack", compute_ms(12))
+SCENE("none", says(); EXPECT(recv(near.fd, &byte, 0, 0) == 0))
 SCENE("peek", says(); EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1))
 
 SCENARIO("vector")
