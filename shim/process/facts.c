@@ -70,17 +70,26 @@ static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
     return fd >= 0 && !ns_elf_path_makes_sockets(link);
 }
 
+/* Is the library ready, without having seen a socket yet? */
+static bool saw_nothing(const struct ns_loaded *loaded)
+{
+    return loaded->shim == NS_SHIM_READY && loaded->has_stats &&
+           loaded->stats.sockets + loaded->stats.left_alone == 0;
+}
+
 static void read_program(struct ns_facts *facts)
 {
     struct ns_proc *proc = &facts->proc;
-    bool has_ring;
+    bool has_ring, unseen = saw_nothing(&facts->loaded) || facts->loaded.path[0] == '\0';
     facts->has_elf = ns_elf_inspect_exe(proc->dir, &facts->elf);
     facts->sockets = ns_proc_sockets(proc, &has_ring);
     if (has_ring)
         facts->own_calls = NS_OWN_CALLS_RING;
-    else if (facts->loaded.path[0] == '\0' && facts->sockets > 0 &&
+    else if (unseen && facts->sockets > 0 &&
              ns_proc_each_mapping(proc, makes_no_sockets, proc) == 0)
         facts->own_calls = NS_OWN_CALLS_RAW;
+    if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
+        facts->loaded.shim = facts->elf.is_go || has_ring ? NS_SHIM_BYPASSED : NS_SHIM_UNSEEN;
     facts->has_variables = has_variables(proc);
     read_group(facts);
 }
@@ -165,7 +174,7 @@ int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_fa
     error = ns_loaded_find(proc, &facts->loaded);
     if (depth >= NS_FACTS_WORDS)
         facts->words_size = ns_proc_words(proc, facts->words, sizeof facts->words);
-    if (depth >= NS_FACTS_PROGRAM)
+    if (depth >= NS_FACTS_PROGRAM || saw_nothing(&facts->loaded))
         read_program(facts);
     if (depth >= NS_FACTS_ALL && facts->loaded.has_status)
         read_status(facts);

@@ -162,6 +162,7 @@ const char *ns_shim_name(enum ns_shim shim)
         [NS_SHIM_STUCK] = "stuck", [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting",
         [NS_SHIM_OFF] = "off",     [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled",
         [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
+        [NS_SHIM_BYPASSED] = "no", [NS_SHIM_UNSEEN] = "?",
     };
     return names[shim];
 }

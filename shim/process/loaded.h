@@ -18,6 +18,9 @@ enum ns_shim {
     NS_SHIM_OFF,
     NS_SHIM_DISABLED,
     NS_SHIM_OBSERVES, /* only libnagleshim-observe.so is there */
+    /* Ready, but it has seen none of the TCP sockets; see ns_facts_ask: */
+    NS_SHIM_BYPASSED, /* because the program makes its calls by itself */
+    NS_SHIM_UNSEEN,   /* perhaps because it has not used them yet */
     NS_SHIM_READY,    /* no socket has got a rule yet */
     NS_SHIM_WORKS,
 };

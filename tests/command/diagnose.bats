@@ -121,6 +121,9 @@ diagnosed() {
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifdef GO
+__asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.asciz \"Go\\0\"\n.long 0\n.text");
+#endif
 #ifdef SOCKETS /* everything without libc; otherwise only the waits */
 #define socket(a, b, c) (int)RAW(socket, a, b, c, 0)
 #define connect(a, b, c) (int)RAW(connect, a, b, c, 0)
@@ -147,6 +150,7 @@ int main(int argc, char **argv)
 END
     gcc -D_GNU_SOURCE -Itests/probes -o "$T/waits" "$T/own.c"
     gcc -D_GNU_SOURCE -Itests/probes -DSOCKETS -o "$T/sockets" "$T/own.c"
+    gcc -D_GNU_SOURCE -Itests/probes -DSOCKETS -DGO -o "$T/go" "$T/own.c"
     ns_serve server "$python" tests/probes/turns.py server 0 0 0 : all30 w30
     for program in waits sockets; do
         diagnosed -- "$T/$program" "$port"
@@ -176,6 +180,26 @@ END
     ns_start again "$T/sockets" long "$port"
     run --separate-stderr "$NS" diagnose --pid "${NS_PID[again]}" --for 1
     expect 0 stderr has "next: $(realpath "$NS") cure --pid ${NS_PID[again]} --for 60  # is it faster in this minute?"
+    # With the library loaded, which sees none of its sockets, all verbs say that it does not work there. The control is the
+    # program that only waits without libc.
+    ns_serve fast "$python" tests/probes/turns.py server 0 0 0 : all30 w30
+    local works column
+    while read -r program works column; do
+        LD_PRELOAD=$LIBRARY ns_start loaded "$T/$program" long "$port"
+        diagnosed --pid "${NS_PID[loaded]}" --for 1
+        says "$T/o.json" 'rows[0]["process"]["shim"] is ("'$works'" == "yes")'
+        run "$NS" top --pid "${NS_PID[loaded]}" --once --json
+        [[ $(jq -r '.rows[] | select(.process == "'"$program"'").library' <<<"$output") == "$column" ]]
+        run "$NS" doctor --pid "${NS_PID[loaded]}" --json
+        [[ $(jq -r .works <<<"$output") == "$works" ]]
+        run "$NS" cure --pid "${NS_PID[loaded]}"
+        [[ $works == yes ]] && expect_part output "the library works in this process" || expect_part output "TCP_NODELAY set on 1"
+        ns_stop loaded || true
+    done <<'END'
+waits yes works
+sockets unknown ?
+go no no
+END
 }
 
 # bounded FILE: each row claims no more time than the holds of its two ends lasted.

@@ -43,6 +43,29 @@ static void judge_disabled(struct ns_examination *examination)
     ADD(REASON, is_of_policy ? "policy" : "aside", "the library is disabled: %s", reason);
 }
 
+/* Is something wrong with the program's file? */
+static bool judge_program(struct ns_examination *examination)
+{
+    static const char *const causes[] = {
+        [NS_REACH_OTHER_MACHINE] = "machine",
+        [NS_REACH_GO] = "go",
+        [NS_REACH_STATIC] = "static",
+        [NS_REACH_OTHER_LOADER] = "libc",
+    };
+    const struct ns_facts *facts = &examination->facts;
+    enum ns_reach_verdict verdict = ns_reach_judge_elf(facts->proc.exe, &facts->elf);
+    const char *reason = facts->has_elf ? ns_reach_reason(verdict) : NULL;
+    const char *cause = reason ? causes[verdict] : "own-calls";
+    if (!reason && facts->sockets > 0)
+        reason = ns_reach_own_calls(facts->own_calls);
+    if (reason)
+        ADD(REASON, cause, "it %s%s", reason,
+            facts->sockets == 0 ? ""
+                                : "; 'nagleshim cure' changes its sockets, and the library may "
+                                  "work at the other end");
+    return reason != NULL;
+}
+
 /* Does the library see what the process does with its sockets? */
 static void judge_sockets(struct ns_examination *examination)
 {
@@ -52,8 +75,8 @@ static void judge_sockets(struct ns_examination *examination)
         ADD(WARNING, "unread", "its rules cannot be read");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
-    if (facts->elf.is_go)
-        ADD(REASON, "go", "it %s", ns_reach_reason(NS_REACH_GO));
+    if (loaded->shim == NS_SHIM_BYPASSED)
+        judge_program(examination);
     else if (facts->sockets > 0)
         ADD(UNKNOWN, "unseen",
             "the library is loaded, but has seen none of its TCP sockets in use: the program "
@@ -77,29 +100,6 @@ static void judge_status(struct ns_examination *examination)
         judge_disabled(examination);
     else
         judge_sockets(examination);
-}
-
-/* Is something wrong with the program's file? */
-static bool judge_program(struct ns_examination *examination)
-{
-    static const char *const causes[] = {
-        [NS_REACH_OTHER_MACHINE] = "machine",
-        [NS_REACH_GO] = "go",
-        [NS_REACH_STATIC] = "static",
-        [NS_REACH_OTHER_LOADER] = "libc",
-    };
-    const struct ns_facts *facts = &examination->facts;
-    enum ns_reach_verdict verdict = ns_reach_judge_elf(facts->proc.exe, &facts->elf);
-    const char *reason = facts->has_elf ? ns_reach_reason(verdict) : NULL;
-    const char *cause = reason ? causes[verdict] : "own-calls";
-    if (!reason && facts->sockets > 0)
-        reason = ns_reach_own_calls(facts->own_calls);
-    if (reason)
-        ADD(REASON, cause, "it %s%s", reason,
-            facts->sockets == 0 ? ""
-                                : "; 'nagleshim cure' changes its sockets, and the library may "
-                                  "work at the other end");
-    return reason != NULL;
 }
 
 /* LD_PRELOAD or ld.so.preload names the library. */

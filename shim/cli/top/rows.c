@@ -43,10 +43,11 @@ static void look_at(struct ns_top_process *process, uint64_t now)
     bool is_stuck = error == -ETIMEDOUT;
     process->looked = now + (is_stuck ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
     if (error != -ESRCH && (process->started == 0 || facts.proc.state.start == process->started)) {
-        process->shim = is_stuck                             ? NS_SHIM_STUCK
-                        : ns_proc_is_denied(error)           ? NS_SHIM_DENIED
-                        : facts.loaded.shim == NS_SHIM_READY ? NS_SHIM_WORKS
-                                                             : facts.loaded.shim;
+        process->shim = is_stuck                                ? NS_SHIM_STUCK
+                        : ns_proc_is_denied(error)              ? NS_SHIM_DENIED
+                        : facts.loaded.shim == NS_SHIM_READY    ? NS_SHIM_WORKS
+                        : facts.loaded.shim == NS_SHIM_BYPASSED ? NS_SHIM_NO
+                                                                : facts.loaded.shim;
         process->is_cured = is_cured(process->pid, now);
         snprintf(process->name, sizeof process->name, "%s", facts.name);
         if (process->shim == NS_SHIM_WORKS)
