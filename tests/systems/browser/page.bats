@@ -42,7 +42,7 @@ PYTHON
     # policy only on request. Each cure has its command, and the costs are those of all rows.
     browse 1280 "const all = (what, show) => [...document.querySelectorAll(what)].map(show).join();
         const picture = [...document.querySelectorAll('[aria-label=\"One stalled request\"] text')];
-        const arrows = [...document.querySelectorAll('.send, .ack')].map(one => one.getBoundingClientRect().top).sort((one, other) => one - other);
+        const arrows = [...document.querySelectorAll('.send:not(.head), .ack:not(.head)')].map(one => one.getBoundingClientRect().top).sort((one, other) => one - other);
         return [all('h2', one => one.textContent), all('pre, button', one => !one.closest('details:not([open])')),
             all('.cost tr', one => one.cells.length), picture.some(one => one.getBoundingClientRect().left < 0),
             arrows.some((top, i) => top - arrows[i - 1] < 15),
@@ -50,9 +50,12 @@ PYTHON
             [...document.querySelectorAll('dd')].filter(one => one.textContent.includes('nagleshim run -- ')).length,
             picture.map(one => [one.y.baseVal[0].value, one.textContent.replace(/[0-9.]+/g, 'N')]).filter(
                 one => !/^N ms/.test(one[1])).sort((one, other) => one[0] - other[0]).map(one => one[1].replace(/^.*[(]/, '')),
+            [...document.querySelectorAll('.head')].map(one => getComputedStyle(one).strokeDasharray).join(),
+            (o.rows.find(row => row.example).role = 'server', show(),
+                [...document.querySelectorAll('[aria-label=\"One stalled request\"] text')].map(one => one.textContent).includes('next request')),
             (o.rows.push(o.rows[0]), show(), document.querySelector('.cost td').textContent == 2 * o.rows[0].requests)].join(';')" >"$T/order"
     grep -qE "^What to do,What it costs,One stalled request,Connections,.*;true,true,false;2,2,2,3,3,3,3;false;false;false;cost,pattern,proof,(also slow,)*cure,cure,source,cost,reason;2;$(
-        )client\),server\),write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer;true\$" "$T/order" || {
+        )client\),server\),write: N segment sent,write: N bytes held for N ms,delayed ACK,N bytes released,answer;none,none,none,none;true;true\$" "$T/order" || {
         cat "$T/order"
         false
     }
