@@ -9,6 +9,7 @@
 #include "process/scope.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,23 +38,77 @@ static void read_group(struct ns_facts *facts)
         facts->unit[0] = '\0';
 }
 
-/* Has it several variables that this command lacks and that name directories of the executable? erl
- * sets such ones for beam.smp. */
-static bool has_variables(const struct ns_proc *proc)
+/* Is it a variable of the program, and not one that sessions and services have? */
+static bool is_of_program(const char *name)
 {
+    static const char *const others[] = {
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "TERM*",
+        "COLORTERM",
+        "USER",
+        "LOGNAME",
+        "HOME",
+        "MAIL",
+        "SHELL",
+        "LANG*",
+        "LC_*",
+        "PATH",
+        "HOST*",
+        "*COLORS*",
+        "SSH_*",
+        "XDG_*",
+        "DBUS_*",
+        "SUDO_*",
+        "LD_*",
+        "TMUX*",
+        "STY",
+        "WINDOW*",
+        "DISPLAY",
+        "LINES",
+        "COLUMNS",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "SYSTEMD_*",
+        "MANAGERPID",
+        "NOTIFY_SOCKET",
+        "LISTEN_*",
+        "WATCHDOG_*",
+        "TMPDIR",
+        "EDITOR",
+        "PAGER",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (fnmatch(others[i], name, 0) == 0)
+            return false;
+    return name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] ==
+           '\0';
+}
+
+/* The variables that it has and this command lacks. Are there several that name directories of the
+ * executable? erl sets such ones for beam.smp. */
+static void read_variables(struct ns_facts *facts)
+{
+    const struct ns_proc *proc = &facts->proc;
     NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "environ");
     NS_AUTO_FREE char *entry = NULL;
     char *value;
-    size_t room = 0, length;
+    size_t room = 0, length, used = 0;
     unsigned found = 0;
     while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
         value = entry + strcspn(entry, "=");
         length = *value ? strlen(value + 1) : 0;
         *value = '\0';
-        found += length > 1 && strncmp(proc->exe, value + 1, length) == 0 &&
-                 proc->exe[length] == '/' && !getenv(entry);
+        if (getenv(entry))
+            continue;
+        found +=
+            length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
+        if (*entry && is_of_program(entry) && used + strlen(entry) + 3 < sizeof facts->variables)
+            used += (size_t)sprintf(facts->variables + used, "%s%s", used ? ", " : "", entry);
     }
-    return found > 1;
+    facts->has_variables = found > 1;
 }
 
 /* Stops at a file that calls libc for sockets. */
@@ -90,7 +145,7 @@ static void read_program(struct ns_facts *facts)
         facts->own_calls = NS_OWN_CALLS_RAW;
     if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
         facts->loaded.shim = facts->elf.is_go || has_ring ? NS_SHIM_BYPASSED : NS_SHIM_UNSEEN;
-    facts->has_variables = has_variables(proc);
+    read_variables(facts);
     read_group(facts);
 }
 

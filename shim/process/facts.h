@@ -52,7 +52,8 @@ struct ns_facts {
     enum ns_own_calls own_calls;
     char unit[128]; /* the systemd service that it belongs to; "": none */
     bool in_container;
-    bool has_variables; /* of what started it, without which it may not run */
+    bool has_variables;  /* of what started it, without which it may not run */
+    char variables[128]; /* names of some that it has and this command lacks, as a list */
     /* NS_FACTS_ALL */
     bool has_policy;
     char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */

@@ -407,9 +407,13 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
 
 @test "--pid watches a running process for a time and does not disturb it" {
     victim
-    ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+    ROCKET_PORT=8000 ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
     run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json -
     expect_status 0
+    # The control: this command has the variable, too.
+    expect_part stderr "  # with its variables: ROCKET_PORT"
+    run --separate-stderr env ROCKET_PORT=1 "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json -
+    expect 0 stderr lacks "its variables"
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["grade"] in ("proven", "likely") and o["watched_ms"] >= 1900
         and rows[0]["process"]["pid"] == '"${NS_PID[client]}"

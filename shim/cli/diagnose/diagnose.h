@@ -27,8 +27,9 @@ struct ns_row_process {
     char exe[PATH_MAX];
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
-    bool has_variables; /* of what started it, without which it may not run */
-    char unit[128];     /* the systemd service that it belongs to; "": none */
+    bool has_variables;  /* of what started it, without which it may not run */
+    char variables[128]; /* those that its command needs, as far as they are missing here */
+    char unit[128];      /* the systemd service that it belongs to; "": none */
     bool in_container;
     bool is_stuck;                     /* in the kernel, so that nothing else is known */
     bool has_shim;                     /* the library is loaded in it and changes how it sends */

@@ -161,6 +161,12 @@ static const char *run(const struct ns_report *report)
                     has_file ? quoted(report->policy_file) : "");
 }
 
+/* Which variables must be set first. */
+static const char *lacking(const struct ns_row_process *process)
+{
+    return process->variables[0] ? ns_words("  # with its variables: %s", process->variables) : "";
+}
+
 /* The command that starts a running process with the library. */
 static const char *start(const struct ns_report *report, struct ns_row_process *process)
 {
@@ -176,7 +182,7 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
         program = ns_words("PROGRAM  # the one that starts %s", process->name);
     else if (process->words_size == 0)
         program = ns_words("%s ITS ARGUMENTS", quoted(is_link ? process->name : process->exe));
-    return ns_words("%s%s", run(report), program);
+    return ns_words("%s%s%s", run(report), program, process->has_variables ? "" : lacking(process));
 }
 
 /* Where the other end of a connection can be seen. */
@@ -259,8 +265,8 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
 {
     const char *command = quoted(report->command);
     if (process->is_reachable)
-        return ns_words("%s diagnose -- %s  # restarted, it is seen from inside", command,
-                        arguments(process));
+        return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
+                        arguments(process), lacking(process));
     if (is_running(process))
         return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);

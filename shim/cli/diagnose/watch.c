@@ -72,6 +72,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
     process->words_size = facts.words_size <= sizeof process->words ? facts.words_size : 0;
     memcpy(process->words, facts.words, process->words_size);
     process->has_variables = facts.has_variables;
+    snprintf(process->variables, sizeof process->variables, "%s", facts.variables);
     process->in_container = facts.in_container;
     snprintf(process->unit, sizeof process->unit, "%s", facts.unit);
     judge_reach(&facts, process);
