@@ -301,7 +301,7 @@ void ns_verdict_meet(struct ns_verdict *verdict, const struct ns_verdict *reader
 
 void ns_verdict_outweigh(struct ns_verdict *verdict, uint64_t waited_ns)
 {
-    if (verdict->stalls == 0 || verdict->calls > 0 || verdict->certain_ns * CHANCE > waited_ns)
+    if (verdict->stalls == 0 || verdict->calls > 0 || verdict->most_ns * CHANCE > waited_ns)
         return;
     ns_verdict_doubt(verdict);
     ns_verdict_grade(verdict);
