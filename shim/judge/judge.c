@@ -435,3 +435,10 @@ void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict)
         ns_verdict_doubt(verdict);
     ns_verdict_grade(verdict);
 }
+
+void ns_judge_take(struct ns_judge *judge, struct ns_verdict *verdict)
+{
+    ns_judge_verdict(judge, verdict);
+    judge->verdict = (struct ns_verdict){.looks = verdict->looks, .rtt_us = verdict->rtt_us};
+    judge->weigh = (struct ns_weigh){0};
+}

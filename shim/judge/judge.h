@@ -296,4 +296,7 @@ void ns_judge_next(struct ns_judge *judge);
 /* The verdict so far. More samples may follow. */
 void ns_judge_verdict(const struct ns_judge *judge, struct ns_verdict *verdict);
 
+/* The verdict on what was seen since the last call, but with all samples as looks. */
+void ns_judge_take(struct ns_judge *judge, struct ns_verdict *verdict);
+
 #endif

@@ -35,8 +35,7 @@ struct ns_watched {
     bool traffic;       /* there was traffic between the first and the last sample */
     uint64_t active_at; /* the last traffic, CLOCK_MONOTONIC ns; 0: none recently */
     struct ns_judge judge;
-    void *owner;      /* for the caller; NULL at first */
-    uint64_t counted; /* for the caller; 0 at first */
+    void *owner; /* for the caller; NULL at first */
 };
 
 /* Called for each hold that has ended. */

@@ -66,8 +66,12 @@ shows() {
 
 # Reads the row of process $pid: sets lost to the ms lost per second, and rate to the holds per second.
 watched() {
-    shown "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
-    [[ $status -eq 0 && -z $stderr ]]
-    rate='' lost='' share='' role='' shim=''
-    read -r rate lost share role shim < <(awk -v pid="$pid" '$4 == pid { print $7, $1, $2, $5, $6 }' <<<"$output") || true
+    local attempt
+    for attempt in {1..5}; do
+        shown "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
+        [[ $status -eq 0 && -z $stderr ]] || return
+        rate='' lost='' share='' role='' shim=''
+        read -r rate lost share role shim < <(awk -v pid="$pid" '$4 == pid { print $7, $1, $2, $5, $6 }' <<<"$output") || true
+        [[ $lost == '?' ]] || break # on a busy machine, it may not be able to tell
+    done
 }

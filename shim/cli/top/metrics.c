@@ -73,17 +73,14 @@ static struct series *find(struct table *table, const struct ns_top_process *pro
     return &table->series[i];
 }
 
-void ns_metrics_take_requests(const struct ns_top_row *row, uint64_t requests)
+void ns_metrics_take_row(const struct ns_top_row *row, const struct ns_conclusion *conclusion)
 {
-    if (requests > 0)
-        find(&services, &row->process, row, false)->values[REQUESTS] += (double)requests;
-}
-
-void ns_metrics_take_hold(const struct ns_top_row *row, const struct ns_hold *hold)
-{
-    double *values = find(&services, &row->process, row, true)->values;
-    values[STALLED]++;
-    values[LOST] += (double)hold->cost / 1e9;
+    if (row->verdict.requests + conclusion->stalled == 0)
+        return;
+    double *values = find(&services, &row->process, row, conclusion->stalled > 0)->values;
+    values[REQUESTS] += (double)row->verdict.requests;
+    values[STALLED] += (double)conclusion->stalled;
+    values[LOST] += conclusion->lost_ms / 1e3;
 }
 
 void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats)

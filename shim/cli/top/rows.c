@@ -47,6 +47,7 @@ static void look_at(struct ns_top_process *process, uint64_t now)
                         : ns_proc_is_denied(error)              ? NS_SHIM_DENIED
                         : facts.loaded.shim == NS_SHIM_READY    ? NS_SHIM_WORKS
                         : facts.loaded.shim == NS_SHIM_BYPASSED ? NS_SHIM_NO
+                        : facts.loaded.shim == NS_SHIM_UNSEEN   ? NS_SHIM_UNKNOWN
                                                                 : facts.loaded.shim;
         process->is_cured = is_cured(process->pid, now);
         snprintf(process->name, sizeof process->name, "%s", facts.name);
@@ -103,21 +104,14 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
     struct ns_top *top = context;
     if (watched->is_behind)
         return;
-    struct ns_top_row *row = row_of(top, watched);
-    /* If only earlier bytes were answered, nothing shows that the program waited. */
-    if (!hold->waited || (!hold->certain && hold->answered == 0))
-        return;
-    row->holds++;
-    row->lost_ns += hold->cost;
-    if (top->counts)
-        ns_metrics_take_hold(row, hold);
     /* The other end waits for these bytes, and loses the same time. */
-    struct ns_watched *other = top->watch ? ns_watch_other_end(top->watch, watched) : NULL;
+    struct ns_watched *other =
+        hold->waited && top->watch ? ns_watch_other_end(top->watch, watched) : NULL;
     if (!other)
         return;
     struct ns_top_row *waits = row_of(top, other);
-    waits->lost_ns += hold->cost;
-    waits->holder = row;
+    waits->behind_ns += hold->cost;
+    waits->holder = row_of(top, watched);
 }
 
 bool ns_top_is_shown(const struct ns_top_row *row)
@@ -133,12 +127,9 @@ static void count_connection(void *context, struct ns_watched *watched)
     struct ns_top_row *row = row_of(top, watched);
     row->busy += watched->active_at >= top->begin;
     row->peer = watched->remote;
-    if (top->counts) {
-        struct ns_verdict verdict;
-        ns_judge_verdict(&watched->judge, &verdict);
-        ns_metrics_take_requests(row, verdict.requests - watched->counted);
-        watched->counted = verdict.requests;
-    }
+    struct ns_verdict verdict;
+    ns_judge_take(&watched->judge, &verdict);
+    ns_verdict_add(&row->verdict, &verdict);
     row->connections += !watched->ended;
 }
 
@@ -197,8 +188,10 @@ static void look_again(struct ns_top *top, uint64_t now)
 
 void ns_top_refresh(struct ns_top *top, uint64_t now)
 {
-    for (size_t i = 0; i < top->n_rows; i++)
+    for (size_t i = 0; i < top->n_rows; i++) {
         top->rows[i]->connections = top->rows[i]->busy = 0;
+        top->rows[i]->verdict = (struct ns_verdict){0};
+    }
     ns_watch_each(top->watch, count_connection, top);
     top->before = top->tally;
     ns_watch_tally(top->watch, &top->tally);
@@ -206,14 +199,21 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     top->begin = now;
     for (size_t i = 0; i < top->n_rows; i++) {
         struct ns_top_row *row = top->rows[i];
+        const struct ns_conclusion own = ns_verdict_conclude(&row->verdict, NULL);
+        double behind = 0;
+        if (row->holder)
+            behind = fmin((double)row->behind_ns / 1e6,
+                          ns_verdict_conclude(&row->holder->verdict, NULL).lost_ms);
         /* A hold may begin before the interval. A connection cannot lose more than the time. */
         double most = 1000 * (row->busy > 1 ? row->busy : 1);
-        row->holds_rate = (double)row->holds / top->seconds;
-        row->lost_rate = fmin((double)row->lost_ns / 1e6 / top->seconds, most);
+        row->holds_rate = (double)(row->verdict.stalls + row->verdict.maybe) / top->seconds;
+        row->lost_rate = fmin((own.lost_ms + behind) / top->seconds, most);
         row->share = row->lost_rate / most;
-        row->holds = row->lost_ns = 0;
-        row->held_by = row->holder;
+        row->held_by = behind > 0 ? row->holder : NULL;
+        row->behind_ns = 0;
         row->holder = NULL;
+        if (top->counts)
+            ns_metrics_take_row(row, &own);
     }
     top->newest = top->newer;
     look_again(top, now);

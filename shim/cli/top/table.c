@@ -89,7 +89,12 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
     for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
         const struct ns_top_row *row = top->rows[i];
         char lost[16];
-        snprintf(lost, sizeof lost, ns_top_waits(row) ? "(%.1f)" : "%.1f ", row->lost_rate);
+        bool is_unknown = row->holds_rate > 0 && row->verdict.grade == NS_GRADE_CANNOT_TELL;
+        snprintf(lost, sizeof lost,
+                 is_unknown          ? "? "
+                 : ns_top_waits(row) ? "(%.1f)"
+                                     : "%.1f ",
+                 row->lost_rate);
         ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
                  row->process.name, width - places(row->process.name), "", row->process.pid,
                  ns_role_name(row->role), shim_of(&row->process), row->holds_rate,

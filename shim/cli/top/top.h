@@ -28,13 +28,14 @@ struct ns_top_row {
     struct ns_address service; /* a server's local end; otherwise the remote end */
     struct ns_address peer;    /* of the last connection */
     unsigned connections;
-    unsigned busy;           /* those with recent traffic */
-    uint64_t holds, lost_ns; /* in the current interval */
-    double holds_rate;       /* holds per second, in the last interval */
-    double lost_rate;        /* lost ms per second, at either end */
-    double share;            /* lost time as a part of the time of busy connections */
+    unsigned busy;             /* those with recent traffic */
+    struct ns_verdict verdict; /* on the last interval */
+    uint64_t behind_ns;        /* behind holds of the other end, in the current interval */
+    double holds_rate;         /* holds per second, in the last interval */
+    double lost_rate;          /* lost ms per second, at either end */
+    double share;              /* lost time as a part of the time of busy connections */
     /* The other end, on this host, whose holds this end waited for, in the current interval and in
-     * the last one; lost_ns and the rates count them, too, but holds_rate does not. NULL: none. */
+     * the last one; lost_rate counts them, too, but holds_rate does not. NULL: none. */
     const struct ns_top_row *holder, *held_by;
     bool is_peer; /* its process is not chosen: it is shown only if it holds bytes */
 };
@@ -88,10 +89,9 @@ void ns_screen_draw(const struct ns_top *top);
 
 /* --- metrics.c: counters --------------------------------------------------------------------- */
 
-/* Add to the counters: requests of a row since the last call, a hold of it, and what the library in
- * a process has done since the last call for this process. */
-void ns_metrics_take_requests(const struct ns_top_row *row, uint64_t requests);
-void ns_metrics_take_hold(const struct ns_top_row *row, const struct ns_hold *hold);
+/* Add to the counters: the last interval of a row, and what the library in a process has done since
+ * the last call for this process. */
+void ns_metrics_take_row(const struct ns_top_row *row, const struct ns_conclusion *conclusion);
 void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats);
 
 /* Replace the file as a whole by the counters; "-": print them. top NULL: by nothing, as long as
