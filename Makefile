@@ -323,13 +323,13 @@ check-stress: ## run 64 threads on 2000 sockets, for STRESS_SECONDS (60) in each
 # Each sanitizer has its own build of the library. The test programs are not rebuilt.
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SANITIZE_tsan := -fsanitize=thread
-check-asan: ## run the tests with AddressSanitizer and UBSan in the library
+check-asan: ## run the tests with AddressSanitizer and UBSan in the library, and those of the command with it in the command
 check-tsan: ## run the tests with ThreadSanitizer in the library
 check-asan check-tsan: check-%:
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@$(MAKE) --no-print-directory -s B=build/$* OPT='-O1 -g' CFLAGS='$(SANITIZE_$*)' \
-		build/$*/libnagleshim.so build/$*/libnagleshim-observe.so units
+		build/$*/libnagleshim.so build/$*/libnagleshim-observe.so $(if $(filter asan,$*),build/asan/nagleshim) units
 	@tests/sanitized $*
 
 check-valgrind: ## run the life-cycle tests under memcheck

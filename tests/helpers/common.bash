@@ -30,7 +30,7 @@ ns_setup() {
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=() NS_LAUNCHER=()
-    NS=$PWD/build/nagleshim
+    NS=${NS_COMMAND:-$PWD/build/nagleshim} # another build of it (tests/sanitized)
     unset LD_PRELOAD NAGLESHIM_POLICY NAGLESHIM_OFF NAGLESHIM_LOG NAGLESHIM_LOG_FILE
     # The policies of this machine must not affect the tests.
     export NAGLESHIM_POLICY_DIR=$T/policies LC_ALL=C

@@ -75,9 +75,12 @@ pattern_of() {
     echo "^($(sed 's/[^A-Za-z0-9 ]/./g' | paste -sd '|'))$"
 }
 
-# names_but PATTERN FILE: prints a FILTER for the tests of FILE whose names do not match.
+# names_but PATTERN FILE...: prints a FILTER for the tests of these files whose names do not match.
 names_but() {
-    titles_of "$2" | grep -vE -- "$1" | pattern_of
+    local file
+    for file in "${@:2}"; do
+        titles_of "$file"
+    done | grep -vE -- "$1" | pattern_of
 }
 
 # names_of_part FILE PART PARTS: prints a pattern for every PARTS-th test of FILE that matches FILTER, from PART on.
