@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of descriptors and the objects in it, and what the kernel says of a descriptor. */
+#include "conn/fds.h"
+#include "conn/kernel.h"
+#include "conn/process.h"
+
+#include "unit.h"
+
+enum { HIGH = 3 * NS_FD_CHUNK + 5, NUMBERS = 4 * NS_FD_CHUNK };
+
+static int visits, last;
+
+static void visit(int fd, struct ns_conn *conn, void *context)
+{
+    visits += conn == context;
+    last = fd;
+}
+
+CHECK(check_numbers)
+{
+    ns_fd_open(NUMBERS);
+    struct ns_conn *low = ns_fd_make(5), *high = ns_fd_make(HIGH);
+    OK(low && high && low != high, "descriptors of any number get an object");
+    OK(ns_fd_conn(5) == low && ns_fd_conn(HIGH) == high && !ns_fd_conn(HIGH - 1),
+       "and each number finds its own");
+    OK(!ns_fd_conn(2 * NS_FD_CHUNK) && !ns_fd_conn(NUMBERS) && !ns_fd_conn(-1),
+       "a number that was never used finds none, nor does one beyond the table");
+    OK(ns_fd_other(high, 5) == HIGH && ns_fd_other(high, HIGH) == -1,
+       "another number of an object is found");
+    NS_PUT(high, kind, NS_CONN_MANAGED);
+    ns_fd_each(visit, high);
+    OK(visits == 1 && last == HIGH, "those with a rule are visited, and no others");
+    ns_fd_set(5, NS_FD_UNKNOWN);
+    ns_fd_set(HIGH, NS_FD_OTHER);
+    OK(!ns_fd_conn(5) && !ns_fd_conn(HIGH), "they are forgotten again");
+}
+
+CHECK(check_references)
+{
+    struct ns_conn *first = ns_conn_make(), *conn = ns_conn_make();
+    OK(first != conn && ns_conn_hold(conn), "an object can have several references");
+    ns_conn_drop(conn);
+    OK(NS_GET(conn, kind) == NS_CONN_ALONE, "it stays until the last one is dropped");
+    ns_conn_drop(conn);
+    OK(NS_GET(conn, kind) == NS_CONN_NONE && !ns_conn_hold(conn),
+       "then there is none to be had of it");
+    OK(ns_conn_make() == conn, "and it becomes the next one");
+    ns_fd_set(7, conn);
+    struct ns_conn *other = ns_fd_make(7);
+    OK(other != conn && other != first && !ns_conn_hold(conn),
+       "an object whose number gets another one is dropped");
+    ns_fd_fill(7, conn = ns_conn_make());
+    OK(ns_fd_conn(7) == other && !ns_conn_hold(conn), "one that comes too late is, too");
+    ns_fd_set(7, NS_FD_FILE);
+    ns_fd_fill(7, conn = ns_conn_make());
+    OK(ns_fd_conn(7) == conn, "but it takes the place of a file, which may be closed");
+    ns_fd_set(7, NS_FD_UNKNOWN);
+}
+
+static int bound(int domain, int type)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(domain, type, 0);
+    if (domain == AF_INET ? bind(fd, (struct sockaddr *)&four, sizeof four)
+                          : bind(fd, (struct sockaddr *)&six, sizeof six))
+        perror("bind");
+    return fd;
+}
+
+CHECK(check_kinds)
+{
+    int domains[] = {AF_INET, AF_INET6}, pair[2];
+    for (int i = 0; i < 2; i++) {
+        int listener = bound(domains[i], SOCK_STREAM), other = bound(domains[i], SOCK_DGRAM);
+        int client = socket(domains[i], SOCK_STREAM | SOCK_NONBLOCK, 0);
+        struct sockaddr_storage name;
+        socklen_t len = sizeof name;
+        listen(listener, 1);
+        getsockname(listener, (struct sockaddr *)&name, &len);
+        connect(client, (struct sockaddr *)&name, len);
+        struct ns_kernel_kind server = ns_kernel_ask(listener), kind = ns_kernel_ask(client);
+        OK(server.tcp && server.listens && !server.connected && !server.nonblock,
+           "a listener is one, IPv%d", i ? 6 : 4);
+        OK(kind.tcp && !kind.listens && kind.connected && kind.nonblock, "so is a connection");
+        OK(!ns_kernel_ask(other).tcp && ns_kernel_ask(other).domain == domains[i], "UDP is no TCP");
+        OK(ns_kernel_may_be_tcp(client) && !ns_kernel_is_file(client), "neither is it a file");
+        close(listener), close(other), close(client);
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        perror("socketpair");
+    errno = ENOTTY;
+    OK(!ns_kernel_ask(pair[0]).tcp && !ns_kernel_ask(-1).tcp && errno == ENOTTY,
+       "a UNIX socket is no TCP socket, and errno stays");
+    OK(!ns_kernel_has_unread(pair[0]) && write(pair[1], "x", 1) == 1 &&
+           ns_kernel_has_unread(pair[0]),
+       "unread data is seen");
+    close(pair[0]), close(pair[1]);
+}
+
+CHECK(check_memory)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uintptr_t known = 0, none = 0;
+    munmap(pages + page, page);
+    errno = ENOTTY;
+    OK(ns_kernel_can_read(pages + page - 8, 8, &known) && errno == ENOTTY,
+       "what is mapped can be read");
+    OK(!ns_kernel_can_read(pages + page - 8, 9, &none) && errno == ENOTTY,
+       "what ends beyond it cannot, and errno stays");
+    OK(!ns_kernel_can_read(NULL, 8, &none), "nor can a null pointer");
+    munmap(pages, page);
+}
+
+#ifndef __SANITIZE_THREAD__ /* which has a thread of its own */
+static void *sleeps(void *pipe_end)
+{
+    char byte;
+    return read(*(int *)pipe_end, &byte, 1) < 0 ? pipe_end : NULL;
+}
+
+CHECK(check_threads)
+{
+    int ends[2];
+    pthread_t thread;
+    OK(!ns_process_has_threads(), "a process has one thread at first");
+    if (pipe(ends) || pthread_create(&thread, NULL, sleeps, &ends[0]))
+        abort();
+    OK(ns_process_has_threads(), "others are seen");
+    close(ends[1]);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+}
+#endif
