@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of descriptors and the objects in it, and what the kernel says of a descriptor. */
+#include "conn/delack.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
@@ -19,9 +20,11 @@ static void visit(int fd, struct ns_conn *conn, void *context)
 CHECK(check_numbers)
 {
     ns_fd_open(NUMBERS);
-    struct ns_conn *low = ns_fd_make(5), *high = ns_fd_make(HIGH);
+    OK(ns_fd_is_open(NUMBERS - 1) && !ns_fd_is_open(NUMBERS), "the table has its limit");
+    struct ns_conn *low = ns_fd_make(5), *high = ns_fd_make(HIGH), *next = ns_fd_make(NS_FD_CHUNK);
     OK(low && high && low != high, "descriptors of any number get an object");
-    OK(ns_fd_conn(5) == low && ns_fd_conn(HIGH) == high && !ns_fd_conn(HIGH - 1),
+    OK(ns_fd_conn(5) == low && ns_fd_conn(HIGH) == high && ns_fd_conn(NS_FD_CHUNK) == next &&
+           !ns_fd_conn(HIGH - 1),
        "and each number finds its own");
     OK(!ns_fd_conn(2 * NS_FD_CHUNK) && !ns_fd_conn(NUMBERS) && !ns_fd_conn(-1),
        "a number that was never used finds none, nor does one beyond the table");
@@ -96,6 +99,40 @@ CHECK(check_kinds)
            ns_kernel_has_unread(pair[0]),
        "unread data is seen");
     close(pair[0]), close(pair[1]);
+}
+
+CHECK(check_delack)
+{
+    struct ns_conn *conn = ns_conn_make();
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fresh = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);
+    if (fresh <= 0 || ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, NS_DELACK_US)) {
+        printf("# this kernel has no TCP_DELACK_MAX_US\n");
+        ns_conn_drop(conn), close(fd);
+        return;
+    }
+    ns_delack_bound(fd, conn);
+    OK(NS_GET(conn, delack) == NS_DELACK_OURS, "the library's limit of another process is known");
+    enum { OTHER_US = 100000 };
+    ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, OTHER_US);
+    NS_PUT(conn, delack, NS_DELACK_UNASKED);
+    ns_delack_found(fd, conn);
+    ns_delack_unbound(fd, conn);
+    OK(NS_GET(conn, delack) == NS_DELACK_THEIRS &&
+           ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION) == OTHER_US,
+       "another one is the program's, and stays");
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    NS_PUT(conn, delack, NS_DELACK_UNASKED);
+    ns_delack_bound(fd, conn);
+    OK(NS_GET(conn, delack) == NS_DELACK_OURS &&
+           ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION) == NS_DELACK_US,
+       "a new socket gets the limit");
+    ns_delack_unbound(fd, conn);
+    OK(NS_GET(conn, delack) == NS_DELACK_UNASKED && ns_delack_of_fresh() == fresh &&
+           ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION) == fresh,
+       "and loses it again");
+    ns_conn_drop(conn), close(fd);
 }
 
 CHECK(check_memory)
