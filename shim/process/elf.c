@@ -122,12 +122,6 @@ int ns_elf_inspect(int fd, struct ns_elf *elf)
     return 0;
 }
 
-bool ns_elf_inspect_exe(int directory, struct ns_elf *elf)
-{
-    NS_AUTO_CLOSE int fd = ns_open_regular(directory, "exe");
-    return fd >= 0 && ns_elf_inspect(fd, elf) == 0;
-}
-
 /* The contents of the section of this type and of the section of names that it links to, to be
  * freed; a name's zero byte may be the one behind the names. */
 struct sections {

@@ -22,9 +22,6 @@ struct ns_elf {
  * For a file that is neither native nor narrow, nothing else is set. */
 int ns_elf_inspect(int fd, struct ns_elf *elf);
 
-/* The same for the file "exe" below the open directory of a process. False: it cannot be read. */
-bool ns_elf_inspect_exe(int directory, struct ns_elf *elf);
-
 /* Segment number i of an ELF file of either class, or of its image in memory, from which read
  * reads. Of a 32-bit segment, flags, alignment and physical address are not set. Returns false if
  * there is no such segment. */

@@ -136,7 +136,8 @@ static void read_program(struct ns_facts *facts)
 {
     struct ns_proc *proc = &facts->proc;
     bool has_ring, unseen = saw_nothing(&facts->loaded) || facts->loaded.path[0] == '\0';
-    facts->has_elf = ns_elf_inspect_exe(proc->dir, &facts->elf);
+    NS_AUTO_CLOSE int exe = ns_open_regular(proc->dir, "exe");
+    facts->has_elf = exe >= 0 && ns_elf_inspect(exe, &facts->elf) == 0;
     facts->sockets = ns_proc_sockets(proc, &has_ring);
     if (has_ring)
         facts->own_calls = NS_OWN_CALLS_RING;

@@ -339,12 +339,12 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-double ns_proc_started(const struct ns_proc *proc)
+double ns_state_started(const struct ns_state *state)
 {
     struct timespec wall, up;
-    if (proc->state.start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
+    if (state->start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
         clock_gettime(CLOCK_BOOTTIME, &up) != 0)
         return 0;
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
-           (double)proc->state.start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
+           (double)state->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }

@@ -118,6 +118,6 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 bool ns_proc_has_other_number(const struct ns_proc *proc);
 
 /* When it was started at the latest, in seconds of the clock that file times have; 0: unknown. */
-double ns_proc_started(const struct ns_proc *proc);
+double ns_state_started(const struct ns_state *state);
 
 #endif

@@ -110,7 +110,7 @@ static void judge_entry(struct ns_examination *examination)
     const char *where =
         facts->lives_elsewhere ? " in the process's own root or mount namespace" : "";
     const char *libc = ns_reach_libc(facts->elf.interpreter);
-    const double started = ns_proc_started(&facts->proc);
+    const double started = ns_state_started(&facts->proc.state);
     if (facts->is_of_file && libc && strcmp(libc, "musl") == 0)
         ADD(REASON, "musl",
             NS_PRELOAD_FILE " names %s, but musl's loader does not read this file: set LD_PRELOAD",
@@ -204,7 +204,7 @@ static void judge(struct ns_examination *examination)
  * examined again until it is a second old. Waits a little; false if there is no need to. */
 static bool await(const struct ns_facts *facts)
 {
-    double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_proc_started(&facts->proc);
+    double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_state_started(&facts->proc.state);
     bool has_started = facts->loaded.path[0] && facts->loaded.shim != NS_SHIM_STARTING;
     return !has_started && age < 1 && nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
 }
