@@ -99,7 +99,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind mutants install install-library uninstall dist deb rpm bench figures lint format \
+	check-stress check-asan check-tsan check-valgrind check-sabotage mutants install install-library uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -336,6 +336,11 @@ check-valgrind: ## run the life-cycle tests under memcheck
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
 	@tests/sanitized memcheck
+
+check-sabotage: ## make check with four faulty libraries, three times each: it must fail each time (FAULTS='push ack' RUNS=1 TESTS='stdio victims')
+	@tests/deps check
+	@$(MAKE) --no-print-directory -s $(CJSON_C)
+	@$(if $(FAULTS),FAULTS='$(FAULTS)') $(if $(RUNS),RUNS='$(RUNS)') tests/suite/sabotage $(TESTS)
 
 mutants: ## change lines of shim/ at random, and list the changes that no test notices (as root; FOLDER='traffic conn' MUTANTS=60 SEED=1)
 	@tests/deps check

@@ -3,9 +3,15 @@
 
 load ../helpers/command
 
-@test "demo prints a proven stall, and the client's time with the library" {
-    run --separate-stderr "$NS" demo
+# Seen from outside, a stall may be in doubt on a busy machine.
+demo_once() {
+    run --separate-stderr "${timed[@]}" "$NS" demo
     echo "$output$stderr"
+    [[ $status -eq 0 && $stderr == *"it stalls: "* ]] || is_late 20 "$stderr"
+}
+
+@test "demo prints a proven stall, and the client's time with the library" {
+    in_time demo_once
     [[ $status -eq 0 && $stderr == *"it stalls: "*"nagleshim["*": held by the peer, nagleshim["* ]]
     [[ $output =~ 'A request takes '([0-9.]+)' ms (median), and '([0-9.]+)' ms without the library' ]]
     holds "${BASH_REMATCH[1]} < ${BASH_REMATCH[2]} / 2 && ${BASH_REMATCH[2]} > 35"
