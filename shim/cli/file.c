@@ -4,6 +4,7 @@
  * file, that another user has put in its place. */
 #include "cli/file.h"
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "process/scope.h"
@@ -84,18 +85,20 @@ bool ns_file_make(const char *path, const void *data, size_t size)
     return good;
 }
 
+static const char *directory_of(const char *path)
+{
+    return dirname(ns_words("%s", path));
+}
+
 /* Two names for one file have the same key; NULL: a device, which takes any number of results. */
 static const char *key_of(const char *name)
 {
-    char directory[PATH_MAX], base[PATH_MAX];
     struct stat st;
     if ((strcmp(name, "-") == 0 ? fstat(STDOUT_FILENO, &st) : stat(name, &st)) == 0)
         return S_ISCHR(st.st_mode) ? NULL : ns_words("%ju %ju", st.st_dev, st.st_ino);
-    snprintf(directory, sizeof directory, "%s", name);
-    snprintf(base, sizeof base, "%s", name);
-    return stat(dirname(directory), &st) != 0
+    return stat(directory_of(name), &st) != 0
                ? NULL
-               : ns_words("%ju %ju %s", st.st_dev, st.st_ino, basename(base));
+               : ns_words("%ju %ju %s", st.st_dev, st.st_ino, ns_path_base(name));
 }
 
 bool ns_outfile_claim(const char *name)
@@ -114,10 +117,8 @@ bool ns_outfile_claim(const char *name)
 /* 0 or an error. What is no regular file, such as a pipe, is opened. */
 static int find_place(struct ns_outfile *file)
 {
-    char directory[PATH_MAX];
     struct stat st, at;
-    snprintf(directory, sizeof directory, "%s", file->name);
-    if (stat(dirname(directory), &at) != 0)
+    if (stat(directory_of(file->name), &at) != 0)
         return errno;
     bool is_there = lstat(file->name, &st) == 0;
     /* As fs.protected_symlinks and fs.protected_fifos have it, which may be off. */
@@ -129,8 +130,7 @@ static int find_place(struct ns_outfile *file)
     }
     if (!realpath(file->name, file->path))
         snprintf(file->path, sizeof file->path, "%s", file->name);
-    snprintf(directory, sizeof directory, "%s", file->path);
-    return faccessat(AT_FDCWD, dirname(directory), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+    return faccessat(AT_FDCWD, directory_of(file->path), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 static bool say_failure(const struct ns_outfile *file, int error)
