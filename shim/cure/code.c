@@ -8,8 +8,10 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Offsets in the stack, from its end. An address is four words and a port, as numbers. */
-enum { VALUE = -4, LOCAL = -24, REMOTE = -44, PORT = 16 };
+/* Offsets in the stack, from its end. An address is four words and a port, as numbers. Each is the
+ * upper half of eight bytes: without CAP_PERFMON, the verifier of Linux 6.1 refuses a
+ * number beside one that it keeps track of, which is in a lower half. */
+enum { VALUE = -4, WORD = 8, PORT = 4 * WORD, LOCAL = VALUE - 5 * WORD, REMOTE = LOCAL - 5 * WORD };
 
 /* Appends an instruction. */
 static void emit(struct ns_code *code, int op, int dst, int src, int off, int32_t imm)
@@ -104,7 +106,7 @@ static void match_list(struct ns_code *code, const struct ns_endpoint *list, siz
         for (unsigned word = 0; 32 * word < pattern->prefix; word++) {
             const unsigned bits = pattern->prefix - 32 * word;
             const uint32_t mask = bits >= 32 ? UINT32_MAX : ~(UINT32_MAX >> bits);
-            load(code, 1, 10, place + (int)(4 * word));
+            load(code, 1, 10, place + WORD * (int)word);
             if (mask != UINT32_MAX)
                 emit(code, BPF_ALU | BPF_AND | BPF_K, 1, 0, 0, (int32_t)mask);
             jump(code, &other, BPF_JNE, 1, ntohl(pattern->addr.s6_addr32[word]) & mask);
@@ -142,17 +144,17 @@ static void read_address(struct ns_code *code, int base, const struct end *end, 
     load(code, 1, base, end->family);
     jump(code, &is_v6, BPF_JNE, 1, AF_INET);
     store_number(code, place, 0);
-    store_number(code, place + 4, 0);
-    store_number(code, place + 8, 0xFFFF);
+    store_number(code, place + WORD, 0);
+    store_number(code, place + 2 * WORD, 0xFFFF);
     load(code, 1, base, end->v4);
     emit(code, to_host, 1, 0, 0, 32);
-    store(code, 10, place + 12, 1);
+    store(code, 10, place + 3 * WORD, 1);
     jump(code, &done, BPF_JA, 0, 0);
     land(code, &is_v6);
     for (int offset = 0; offset < 16; offset += 4) {
         load(code, 1, base, end->v6 + offset);
         emit(code, to_host, 1, 0, 0, 32);
-        store(code, 10, place + offset, 1);
+        store(code, 10, place + WORD / 4 * offset, 1);
     }
     land(code, &done);
     emit(code, BPF_LDX | BPF_MEM | (end->swaps == 16 ? BPF_H : BPF_W), 1, base, end->port, 0);

@@ -166,7 +166,9 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
         cure->error = error;
         return NS_CURE_FAILED;
     }
-    if (then.nodelay >= 0 || then.delack >= 0) {
+    /* Before Linux 6.17 a limit is removed that was perhaps never set. */
+    const bool is_guess = !rule && !cure->undo && now.delack < 0;
+    if (then.nodelay >= 0 || (then.delack >= 0 && !is_guess)) {
         count(cure, listens, &then, row);
         return NS_CURE_CHANGED;
     }

@@ -72,6 +72,8 @@ static void bpf_move(const struct bpf_insn *at, uint64_t *reg)
     const size_t size = width == BPF_DW ? 8 : width == BPF_H ? 2 : 4;
     char *memory = (char *)(uintptr_t)reg[loads ? at->src_reg : at->dst_reg] + at->off;
     const int64_t number = at->imm;
+    if (!loads && at->dst_reg == 10 && at->off % 8 == 0)
+        abort(); /* see the offsets in cure/code.c */
     if (loads) {
         reg[at->dst_reg] = 0;
         memcpy(&reg[at->dst_reg], memory, size);
