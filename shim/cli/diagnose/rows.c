@@ -199,7 +199,8 @@ static bool waits_behind(struct ns_diagnosis *diagnosis, const struct ns_row *ro
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *other = &diagnosis->rows[i];
-        if (other != row && other->process == row->process && other->role == NS_ROLE_CLIENT)
+        if (other != row && other->process == row->process && other->role == NS_ROLE_CLIENT &&
+            !meet(row, other))
             ns_diagnosis_behind(row->process, &other->verdict, &other->service);
     }
     return row->process->behind.at.known;
