@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the files of exported functions. Each function finds the connection, runs the
- * before-hook, makes the real call and runs the after-hook. None contains mode-specific code.
- * Nothing declared here blocks; errno is unchanged; all is async-signal-safe. */
+ * before-hook, makes the real call and runs the after-hook. None contains mode-specific code. */
 #ifndef NS_CALLS_H
 #define NS_CALLS_H
 

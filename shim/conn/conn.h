@@ -8,8 +8,7 @@
  * that need an order say so. The memory of an object only ever holds such objects: a thread that
  * still uses a released one at worst reads and writes hints of another connection.
  *
- * The words burst and ack_state are read and written by traffic/state.h. Nothing here blocks; errno
- * is unchanged; all is async-signal-safe. */
+ * The words burst and ack_state are read and written by traffic/state.h. */
 #ifndef NS_CONN_H
 #define NS_CONN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The limit of the kernel's delayed ACK (TCP_DELACK_MAX_US, since about Linux 6.17), for ACKs
  * before waits that the library cannot see (stdio, a futex). Without the option these functions do
- * nothing. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * nothing. */
 #ifndef NS_DELACK_H
 #define NS_DELACK_H
 

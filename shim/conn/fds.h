@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which connection a descriptor names: a table by number, read with two loads and no lock. It may
  * be wrong, because the library does not see every close. When a number is used again, its old
- * entry is dropped. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * entry is dropped. */
 #ifndef NS_FDS_H
 #define NS_FDS_H
 

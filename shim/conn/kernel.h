@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions to the kernel about a socket, and the way to set an option. Nothing here blocks; errno
- * is unchanged; all is async-signal-safe. */
+/* Questions to the kernel about a socket, and the way to set an option. */
 #ifndef NS_KERNEL_H
 #define NS_KERNEL_H
 

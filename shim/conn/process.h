@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose descriptors a call is about. A child of vfork, or of clone() with CLONE_VM, runs in this
  * memory with its own descriptors, and so does a thread after unshare(CLONE_FILES). What they do to
- * their descriptors must not change the table. Nothing here blocks; errno is unchanged; all is
- * async-signal-safe. */
+ * their descriptors must not change the table. */
 #ifndef NS_PROCESS_H
 #define NS_PROCESS_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets that are also used by a duplicate, stdio inside libc, another process or program.
- * Nothing here blocks, allocates with malloc or takes a lock; errno is unchanged; all is
- * async-signal-safe. */
+/* Sockets that are also used by a duplicate, stdio inside libc, another process or program. */
 #ifndef NS_HANDOVER_H
 #define NS_HANDOVER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Socket options that a rule rewrites ("sockopt" in a policy): what is set in the kernel, and what
- * getsockopt returns. Nothing here blocks; errno is unchanged; all is async-signal-safe. */
+ * getsockopt returns. */
 #ifndef NS_REWRITE_H
 #define NS_REWRITE_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Follows a TCP socket from its creation to its close: chooses its rule and sets the rule's
  * options. A function that is about a descriptor does nothing in a caller that has a descriptor
- * table of its own (conn/process.h). Nothing here blocks, allocates with malloc or takes a lock;
- * errno is unchanged; all is async-signal-safe. */
+ * table of its own (conn/process.h). */
 #ifndef NS_SOCKET_H
 #define NS_SOCKET_H
 

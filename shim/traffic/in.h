@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens around a read from a connection that a rule applies to: ns_in_begin before the call,
- * one of the others after it. Nothing here makes the application's call or blocks; errno is
- * unchanged; all is async-signal-safe. */
+ * one of the others after it. Nothing here makes the application's call. */
 #ifndef NS_IN_H
 #define NS_IN_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a connection learns about ACKs, the next one knows: the connections to one address and port,
  * and those that came to one port of this machine, share an entry of a fixed table. An entry is a
- * number, whose meaning is a pure function. Nothing here
- * blocks or allocates; errno is unchanged; all is async-signal-safe. */
+ * number, whose meaning is a pure function. */
 #ifndef NS_LEARNED_H
 #define NS_LEARNED_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens around a write to a connection that a rule applies to: ns_out_begin before the call,
- * ns_out_end after it. Nothing here makes the application's call or blocks; errno is unchanged; all
- * is async-signal-safe. */
+ * ns_out_end after it. Nothing here makes the application's call. */
 #ifndef NS_OUT_H
 #define NS_OUT_H
 

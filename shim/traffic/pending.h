@@ -9,9 +9,7 @@
  * So a stream that asks for room before each write is not interrupted, and an event loop that
  * always finds events still sends. A wait with pending work is first made with zero timeout. A
  * burst whose first write was the first after the peer's data is sent without that, as its answer
- * cannot have come.
- *
- * Nothing here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
+ * cannot have come. */
 #ifndef NS_PENDING_H
 #define NS_PENDING_H
 

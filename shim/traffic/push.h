@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that makes a socket send: bytes that the kernel holds, and pending ACKs.
- * Nothing here blocks, allocates or takes a lock; errno is unchanged; all is async-signal-safe. */
+/* The only place that makes a socket send: bytes that the kernel holds, and pending ACKs. */
 #ifndef NS_PUSH_H
 #define NS_PUSH_H
 
