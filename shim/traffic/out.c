@@ -141,7 +141,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 __attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn, unsigned from)
 {
     struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_pending_only(fd, conn) || ns_burst_is_anothers(conn) ||
+    if (!ns_pending_only(fd) || ns_burst_is_anothers(conn) ||
         ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
                       (uint8_t)ns_thread.waits) == NS_BURST_LATE)
         return false;
@@ -189,7 +189,7 @@ static inline void before_write(int fd, struct ns_conn *conn)
 struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flags)
 {
     struct ns_write one = {0};
-    if (ns_pending_any() && !ns_pending_only(fd, conn))
+    if (ns_pending_any() && !(conn && ns_pending_only(fd)))
         flush_others(fd, conn, size, flags);
     if (!conn)
         return one;

@@ -85,11 +85,18 @@ static inline unsigned long ns_pending_bit(unsigned number)
 }
 #define ns_pending_word(fd) bits[(unsigned)(fd) / NS_PENDING_WORD % NS_PENDING_WORD]
 
-/* Is fd, which is conn's, the only descriptor of the set? conn NULL: no. */
-static inline bool ns_pending_only(int fd, const struct ns_conn *conn)
+/* Is the bit of the last digit of number the only one of the word? A rotation and a comparison. */
+static inline bool ns_pending_alone(unsigned long word, unsigned number)
 {
-    return conn && NS_GET(&ns_thread, words) == ns_pending_bit((unsigned)fd / NS_PENDING_WORD) &&
-           NS_GET(&ns_thread, ns_pending_word(fd)) == ns_pending_bit((unsigned)fd);
+    unsigned by = number % NS_PENDING_WORD;
+    return (word >> by | word << (-by % NS_PENDING_WORD)) == 1;
+}
+
+/* Is fd the only descriptor of the set? */
+static inline bool ns_pending_only(int fd)
+{
+    return ns_pending_alone(NS_GET(&ns_thread, words), (unsigned)fd / NS_PENDING_WORD) &&
+           ns_pending_alone(NS_GET(&ns_thread, ns_pending_word(fd)), (unsigned)fd);
 }
 
 /* Is fd in the set? */
