@@ -401,8 +401,8 @@ END
     cure --cgroup "$word" --dry-run
     second=$(sed -n '2s/: the kernel.*//p' <<<"$output")
     # Its programs are loaded, and the first group is cured.
-    ns_start cure "${inside[@]}" strace -qq -o "$T/trace" -e trace=bpf -e inject=bpf:delay_exit=300000 "$NS" cure --cgroup "$word"
-    ns_wait_for "$T/trace" PROG_LOAD
+    ns_start cure "${inside[@]}" strace -qq -o "$T/trace" -e trace=bpf -e inject=bpf:delay_exit=100000 "$NS" cure --cgroup "$word"
+    ns_wait_for "$T/trace" PROG_LOAD 60 # it first asks about each program of the system
     rmdir "$second"
     ns_join cure
     grep -qF "$second: the kernel does not cure new connections: the group has ended" "$T/cure.err"
