@@ -13,6 +13,7 @@
 #include "process/scope.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -238,7 +239,7 @@ static int report(const struct ns_cure *cure)
                         cure->refusal == -EACCES || cure->refusal == -EPERM;
     if (denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
         return NS_EXIT_DENIED;
-    return cure->refusal ? NS_EXIT_NO : NS_EXIT_YES;
+    return cure->refusal || (cure->undo && total[NS_CURE_STUCK] > 0) ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
 /* CPU time limits how often something is done, at intervals in ns. */
@@ -456,14 +457,19 @@ static int cure_sockets(struct ns_cure *cure)
         return error;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
+    if (cure->seconds > 0) /* what is changed is restored, whoever reads */
+        signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
     error = ns_cure_begin(cure);
-    if (!error && cure->follow)
+    const bool has_begun = !error;
+    if (has_begun && cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
-    else if (!error)
+    else if (has_begun)
         error = ns_cure_scan(cure, false);
-    if (!error && cure->seconds > 0)
-        error = revert(cure);
+    if (has_begun && cure->seconds > 0) {
+        int failed = revert(cure);
+        error = error ? error : failed;
+    }
     if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)

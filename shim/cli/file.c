@@ -52,19 +52,31 @@ bool ns_file_remove(const char *path)
     return removed;
 }
 
+/* A file that is mounted by itself, as in a container, cannot be replaced. */
+static bool overwrite(const char *path, const void *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = file && fwrite(data, 1, size, file) == size;
+    return file && fclose(file) == 0 && good;
+}
+
 /* Neither systemd nor a loader reads a file with the name of the temporary one. */
 static bool replace(const char *path, const void *data, size_t size, mode_t mode, bool is_durable)
 {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
-    NS_AUTO_FCLOSE FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
-                fchmod(fd, mode) == 0 && (!is_durable || fsync(fd) == 0) &&
-                rename(temporary, path) == 0;
+                fchmod(fd, mode) == 0 && (!is_durable || fsync(fd) == 0);
+    /* A network file system may report a full disk here. */
+    good = file && fclose(file) == 0 && good;
+    good =
+        good && (rename(temporary, path) == 0 || (errno == EBUSY && overwrite(path, data, size)));
     int error = errno;
-    if (fd >= 0 && !good)
-        unlink(temporary);
+    if (fd >= 0)
+        unlink(temporary); /* after a rename, there is none */
     errno = error;
     return good;
 }
@@ -121,8 +133,10 @@ static int find_place(struct ns_outfile *file)
     if (stat(directory_of(file->name), &at) != 0)
         return errno;
     bool is_there = lstat(file->name, &st) == 0;
-    /* As fs.protected_symlinks and fs.protected_fifos have it, which may be off. */
-    if (is_there && !S_ISREG(st.st_mode) && at.st_mode & S_ISVTX && st.st_uid != geteuid())
+    /* As fs.protected_symlinks and fs.protected_fifos have it, which may be off. A regular file
+     * could not be replaced. */
+    bool is_others = is_there && at.st_mode & S_ISVTX && st.st_uid != geteuid();
+    if (is_others && (!S_ISREG(st.st_mode) || (geteuid() != 0 && at.st_uid != geteuid())))
         return EACCES;
     if (is_there && stat(file->name, &st) == 0 && !S_ISREG(st.st_mode)) {
         file->fd = open(file->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -59,8 +59,10 @@ static bool is_control(const char *at)
 {
     const unsigned char *c = (const unsigned char *)at;
     return c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0) ||
-           (c[0] == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
-                             (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9)));
+           (c[0] == 0xd8 && c[1] == 0x9c) ||
+           (c[0] == 0xe2 &&
+            ((c[1] == 0x80 && ((c[2] >= 0xa8 && c[2] <= 0xae) || (c[2] | 1) == 0x8f)) ||
+             (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9)));
 }
 
 /* Leaves the bytes that differ from those of like, unless that is NULL. */
@@ -124,7 +126,9 @@ char *ns_output_json(const cJSON *json)
             to = stpcpy(to, "\\ufffd");
         else if (is_control(at) && *at != '\n' && *at != '\t')
             to += sprintf(to, "\\u%04x",
-                          n < 3 ? c[n - 1] : 0x2000 + (c[1] - 0x80) * 64 + c[2] - 0x80);
+                          n == 1   ? c[0]
+                          : n == 2 ? (c[0] & 0x1f) << 6 | (c[1] & 0x3f)
+                                   : 0x2000 + (c[1] - 0x80) * 64 + c[2] - 0x80);
         else
             to = mempcpy(to, at, n);
         n = n ? n : 1;

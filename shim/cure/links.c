@@ -98,10 +98,11 @@ int ns_groups_lock(bool is_dry)
             if (fstat(pins, &mine) == 0 && lstat(NS_GROUP_PINS, &now) == 0 &&
                 now.st_ino == mine.st_ino)
                 return 0;
-        } else if (errno != EWOULDBLOCK || ns_clock_now(CLOCK_MONOTONIC) > until)
+        } else if (errno != EWOULDBLOCK)
             return -errno;
-        else
-            usleep(LOCK_AGAIN_US);
+        if (ns_clock_now(CLOCK_MONOTONIC) > until)
+            return -EWOULDBLOCK;
+        usleep(LOCK_AGAIN_US);
     }
 }
 

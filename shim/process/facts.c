@@ -93,11 +93,11 @@ static void read_variables(struct ns_facts *facts)
 {
     const struct ns_proc *proc = &facts->proc;
     NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(proc->dir, "environ");
-    NS_AUTO_FREE char *entry = NULL;
+    static char entry[NS_VARIABLE_ROOM];
     char *value;
-    size_t room = 0, length, used = 0;
+    size_t left = NS_VARIABLES_MOST, length, used = 0;
     unsigned found = 0;
-    while (stream && getdelim(&entry, &room, '\0', stream) > 0) {
+    while (stream && ns_proc_variable(stream, entry, &left)) {
         value = entry + strcspn(entry, "=");
         length = *value ? strlen(value + 1) : 0;
         *value = '\0';
@@ -105,8 +105,9 @@ static void read_variables(struct ns_facts *facts)
             continue;
         found +=
             length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
-        if (*entry && is_of_program(entry) && used + strlen(entry) + 3 < sizeof facts->variables)
-            used += (size_t)sprintf(facts->variables + used, "%s%s", used ? ", " : "", entry);
+        if (*entry && is_of_program(entry) && strlen(entry) + 3 < sizeof facts->variables - used)
+            used += (size_t)snprintf(facts->variables + used, sizeof facts->variables - used,
+                                     "%s%s", used ? ", " : "", entry);
     }
     facts->has_variables = found > 1;
 }

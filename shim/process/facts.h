@@ -75,7 +75,7 @@ struct ns_facts {
  * be read: -ESRCH: there is no such process, or it has ended; -EACCES or -EPERM: this user may not
  * read it. -ETIMEDOUT: the reader got no answer from the kernel within a second, or too many
  * earlier readers wait for one: only what any user may read is filled in. Takes a second at most,
- * also if signals arrive. */
+ * or three while the reader is at work, also if signals arrive. */
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts);
 
 /* In the reader: reads the facts, which are zero before. memory: /proc/PID/mem, opened by the

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEGMENTS_MOST = 64, NOTES_MOST = 4096, PAGE = 4096 };
+enum { SEGMENTS_MOST = 64, NOTES_MOST = 4096, PAGE = 4096, FILES_MOST = 4096, READ_MOST = 8 << 20 };
 
 struct search {
     const struct ns_proc *proc;
@@ -22,6 +22,8 @@ struct search {
     bool is_data;    /* it is in the library's data, and not in a file that the process reads */
     bool observes;   /* libnagleshim-observe.so is there */
     bool denied;     /* memory cannot be read: only names are compared */
+    unsigned files;  /* that were looked at, and the bytes of their notes */
+    uint64_t bytes;
 };
 
 /* The file's name may have a version behind it. */
@@ -64,9 +66,10 @@ static bool read_page(const void *page, void *buffer, size_t size, uint64_t at)
     return true;
 }
 
-/* Does the file that is mapped at base, from its beginning, have our note? Sets *status. */
-static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *status)
+/* Does the file that is mapped at base, from its beginning, have our note? Sets the status. */
+static int read_image(struct search *search, uint64_t base)
 {
+    const struct ns_proc *proc = search->proc;
     Elf64_Phdr segment;
     char page[PAGE] = {0};
     uint64_t bias = base;
@@ -79,9 +82,11 @@ static int read_image(const struct ns_proc *proc, uint64_t base, uint64_t *statu
         if (segment.p_type == PT_LOAD && segment.p_offset == 0)
             bias = base - segment.p_vaddr;
     for (unsigned i = 0;
-         i < SEGMENTS_MOST && !*status && ns_elf_segment(read_page, page, i, &segment); i++)
-        if (segment.p_type == PT_NOTE)
-            *status = read_notes(proc, bias + segment.p_vaddr, segment.p_memsz);
+         i < SEGMENTS_MOST && !search->status && ns_elf_segment(read_page, page, i, &segment); i++)
+        if (segment.p_type == PT_NOTE && search->bytes < READ_MOST) {
+            search->bytes += segment.p_memsz < NOTES_MOST ? segment.p_memsz : NOTES_MOST;
+            search->status = read_notes(proc, bias + segment.p_vaddr, segment.p_memsz);
+        }
     return 0;
 }
 
@@ -94,10 +99,13 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
         search->is_data = mapping->writable && search->status >= mapping->start;
         return search->status >= mapping->end;
     }
+    if (search->files == FILES_MOST)
+        return false;
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
+    search->files++;
     search->observes = search->observes || is_named(base, NS_OBSERVER_NAME);
-    int error = read_image(search->proc, mapping->start, &search->status);
+    int error = read_image(search, mapping->start);
     search->denied = search->denied || ns_proc_is_denied(error);
     if (!search->status && !is_named(base, NS_LIBRARY_NAME))
         return true;

@@ -19,7 +19,9 @@ int ns_open_regular(int directory, const char *path)
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
     snprintf(same, sizeof same, "/proc/self/fd/%d", found);
-    int fd = open(same, O_RDONLY | O_CLOEXEC);
+    /* Its owner may have a lease on the file (F_SETLEASE), which would keep a blocking open
+     * waiting. */
+    int fd = open(same, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     /* An image, which is this command's root, has no /proc. */
     if (fd < 0 && errno == ENOENT)
         fd = openat(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

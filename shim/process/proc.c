@@ -190,15 +190,27 @@ uint64_t ns_proc_queued(pid_t pid)
     return sum;
 }
 
+bool ns_proc_variable(FILE *variables, char entry[NS_VARIABLE_ROOM], size_t *left)
+{
+    size_t n = 0, from = *left;
+    int c = EOF;
+    for (; *left > 0 && (c = getc_unlocked(variables)) != EOF && c != '\0'; --*left)
+        if (n < NS_VARIABLE_ROOM - 1)
+            entry[n++] = (char)c;
+    entry[n] = '\0';
+    *left -= c == '\0';
+    return *left < from;
+}
+
 char *ns_proc_preload(const struct ns_proc *proc, bool *is_lost)
 {
     static const char name[] = "LD_PRELOAD=";
     NS_AUTO_FCLOSE FILE *variables = ns_proc_stream(proc->dir, "environ");
-    NS_AUTO_FREE char *entry = NULL;
+    static char entry[NS_VARIABLE_ROOM];
     char *value = NULL;
-    size_t room = 0, length = strlen(name);
+    size_t left = NS_VARIABLES_MOST, length = strlen(name);
     *is_lost = false;
-    while (variables && !value && getdelim(&entry, &room, '\0', variables) > 0) {
+    while (variables && !value && ns_proc_variable(variables, entry, &left)) {
         *is_lost |= !strchr(entry, '=');
         if (strncmp(entry, name, length) == 0)
             value = strdup(entry + length);

@@ -71,6 +71,12 @@ void ns_proc_close(struct ns_proc *proc);
 /* Read what only the same user and root may read. May be called again to refresh it. */
 int ns_proc_look(struct ns_proc *proc);
 
+/* The next variable of an environment, cut to its room. left: how many bytes may be read, at first
+ * NS_VARIABLES_MOST: a process may show any of its memory as its environment (PR_SET_MM_MAP). False
+ * at the end. */
+enum { NS_VARIABLE_ROOM = 64 << 10, NS_VARIABLES_MOST = 4 << 20 };
+bool ns_proc_variable(FILE *variables, char entry[NS_VARIABLE_ROOM], size_t *left);
+
 /* The LD_PRELOAD that it was started with, to be freed. NULL: it was not set; or, with *is_lost, it
  * is unknown, since the process may have overwritten it, as nginx, redis and perl do to change
  * their title. */

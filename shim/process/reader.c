@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 1000, END_MS = 20, STUCK_MOST = 8 };
+enum { ANSWER_MS = 1000, BUSY_MS = 3000, END_MS = 20, STUCK_MOST = 8 };
 
 /* A question, and the answer. */
 struct shared {
@@ -46,13 +46,17 @@ static bool may_read_all(void)
     return syscall(SYS_capget, &version, sets) == 0 && sets[0].effective & 1U << CAP_SYS_PTRACE;
 }
 
-/* As nobody, with the capabilities to read. There is no filter of system calls: one that lists what
- * is permitted would differ for each libc and machine, and would need to be right on all of them.
- */
+/* As a user that no process has, so that none may signal it, with the capabilities to read. Without
+ * CAP_SYS_PTRACE, the reader must have at least the capabilities of what it reads, and keeps all.
+ * There is no filter of system calls: one that lists what is permitted would differ for each libc
+ * and machine, and would need to be right on all of them. */
 static void give_up_rights(void)
 {
-    enum { NOBODY = 65534 };
+    const uid_t user = 0x7f000000 + (uid_t)getpid();
     struct __user_cap_data_struct sets[2] = {0}; /* the capabilities kept are in the first one */
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (!may_read_all())
+        return;
     syscall(SYS_capget, &version, sets);
     /* Many containers have only the latter of the two that let it read any file. */
     uint32_t reads = 1U << CAP_DAC_READ_SEARCH, overrides = 1U << CAP_DAC_OVERRIDE;
@@ -61,12 +65,11 @@ static void give_up_rights(void)
     sets[0].inheritable = 0;
     sets[1] = (struct __user_cap_data_struct){0};
     prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
-    /* A user namespace may lack that user. */
-    if (sets[0].effective & reads && setgroups(0, NULL) == 0 &&
-        setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0)
+    /* A user namespace lacks that user. */
+    if (sets[0].effective & reads && setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 &&
+        setresuid(user, user, user) != 0)
         setresgid(0, 0, 0);
     syscall(SYS_capset, &version, sets);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 /* The reader. */
@@ -149,18 +152,31 @@ static void end(void)
     forget();
 }
 
+/* Is it at work, or does it wait for a processor, and not for the kernel? */
+static bool is_running(void)
+{
+    struct ns_state state;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", reader.pid);
+    return ns_state_read(AT_FDCWD, path, &state) == 0 && state.letter == 'R';
+}
+
 /* 0, -ETIMEDOUT, or another error: the reader has ended. */
 static int await_answer(void)
 {
-    const uint64_t ms = 1000000, last = ns_clock_now(CLOCK_MONOTONIC) + ANSWER_MS * ms;
+    const uint64_t ms = 1000000, begun = ns_clock_now(CLOCK_MONOTONIC);
+    uint64_t last = begun + ANSWER_MS * ms;
     struct pollfd answer = {.fd = reader.socket, .events = POLLIN};
     char byte;
     for (;;) { /* also after a signal */
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = last > now ? last - now : 0;
         if (poll(&answer, 1, (int)((left + ms - 1) / ms)) > 0)
             return recv(reader.socket, &byte, 1, 0) == 1 ? 0 : -EIO;
-        if (left == 0) /* the command itself may have been stopped: it has asked once more */
+        /* The command itself may have been stopped: it has asked once more. */
+        if (left == 0 && (now - begun >= BUSY_MS * ms || !is_running()))
             return -ETIMEDOUT;
+        if (left == 0)
+            last = now + 100 * ms;
     }
 }
 
@@ -205,6 +221,8 @@ int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
     /* A security module may let only ancestors read a process's memory, and the reader is none. */
     int memory = may_read_all() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (!error)
+        error = ask(pid, memory, depth, facts);
+    if (error == -EIO) /* something has ended the reader */
         error = ask(pid, memory, depth, facts);
     if (memory >= 0)
         close(memory);

@@ -187,7 +187,7 @@ END
     while read -r program works column; do
         LD_PRELOAD=$LIBRARY ns_start loaded "$T/$program" long "$port"
         diagnosed --pid "${NS_PID[loaded]}" --for 1
-        says "$T/o.json" 'rows[0]["process"]["shim"] is ("'$works'" == "yes")'
+        says "$T/o.json" 'rows[0]["process"]["shim"] is ("'"$works"'" == "yes")'
         run "$NS" top --pid "${NS_PID[loaded]}" --once --json
         [[ $(jq -r '.rows[] | select(.process == "'"$program"'").library' <<<"$output") == "$column" ]]
         run "$NS" doctor --pid "${NS_PID[loaded]}" --json

@@ -256,8 +256,11 @@ static void visit(void *context, pid_t pid)
     int error = ns_examine(&examination, pid, false);
     if (error == -ETIMEDOUT)
         ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.facts.name);
-    census[STUCK] += error == -ETIMEDOUT;
-    if (error && error != -ESRCH && error != -ETIMEDOUT)
+    else if (error && error != -ESRCH && !ns_proc_is_denied(error))
+        ns_output_fact("not read", "process %d (%s): %s", pid, examination.facts.name,
+                       strerror(-error));
+    census[STUCK] += error && error != -ESRCH && !ns_proc_is_denied(error);
+    if (ns_proc_is_denied(error))
         census[DENIED]++;
     else if (error || examination.facts.proc.state.is_kernel_thread)
         ;

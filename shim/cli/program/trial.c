@@ -70,6 +70,10 @@ static void become(const char *library, int fd)
     clearenv();
     if (setenv("LC_ALL", "C", 1) != 0 || (library && setenv("LD_PRELOAD", library, 1) != 0))
         return;
+    sigset_t none;
+    sigemptyset(&none); /* as a caller may have left them */
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGALRM, SIG_DFL);
     alarm(SECONDS_MOST); /* stays through execve */
     execl(PROGRAM, PROGRAM, NULL);
 }
