@@ -159,6 +159,10 @@ END
     ns_stop cure
     echo >&7
     expect_options "listener 0 .*" "client 0 .*"
+    # If nobody reads its output, they are restored, too.
+    "$NS" cure --pid "${NS_PID[options]}" --for 1 | true
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*"
     cure --list
     expect_no_part output "(pid ${NS_PID[options]})"
 }

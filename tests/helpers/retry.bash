@@ -50,6 +50,7 @@ in_time() {
         waited=$(awk -v pinned=${#pin[@]} '{ waited += $1 - (pinned ? $2 : 0) } END { printf "%.1f", waited / 1e6 }' \
             <(cat "$times" 2>/dev/null))
         late="try $try: $late; $(awk "BEGIN { print $missing }") ms are missing, the programs waited $waited ms for a processor"
+        ((acks <= most_acks)) || late+="; more delayed ACKs than may be"
         if ! holds "$waited > 0 && $waited >= $missing" || ((acks > most_acks || try == 3)); then
             wrong "$late"
             return

@@ -11,6 +11,7 @@ setup() {
     mkdir -p "$TREE/tests/one" "$TREE/tests/two"
     cp -R tests/run tests/helpers "$TREE/tests/"
     unset FILTER NS_MAPPED
+    export NS_PRESSURE=/dev/null # no test is run again
     under=()
 }
 
@@ -63,7 +64,7 @@ END
     run ! grep -ls "^MARK=$T/mark$" -z /proc/[0-9]*/environ # no process is left
 }
 
-@test "a failed test is not run again, and what is late is measured again only if the machine was at fault" {
+@test "a failed test is not run again without pressure, and what is late is measured again only if the machine was at fault" {
     mkdir "$TREE/build"
     ln -s "$PROBES" "$TREE/build/probes"
     tests one/once.bats <<'END'
@@ -115,6 +116,31 @@ END
     [[ $output == *$'\ntried again, as the machine was at fault: 2 of 8 tests:\n'* ]]
     [[ $output == *$'\nlate.bats: busy: try 1: a round, 2 delayed ACKs; 20 ms are missing, the programs waited '*' ms for a processor'* ]]
     [[ $(grep -c '^late.bats: always late: try [12]: ' <<<"$output") -eq 2 && $output == *$'\nok '*' busy # in '* ]]
+}
+
+@test "a failed test is run again alone if tasks waited for a processor, unless there were more delayed ACKs than may be" {
+    export NS_PRESSURE=$T/pressure
+    echo 'some avg10=0.00 avg60=0.00 avg300=0.00 total=0' >"$NS_PRESSURE"
+    tests one/once.bats <<'END'
+Two fail, one of them always.
+test "fails once" {
+    [[ -e $NS_WORK/failed ]] || { sed -i 's/total=.*/total=9000000/' "$NS_PRESSURE" && ! touch "$NS_WORK/failed"; }
+}
+test "fails always" { false; }
+test "passes" { true; }
+END
+    tests two/late.bats <<'END'
+A delayed ACK is a proof.
+test "stalls once" {
+    sed -i 's/total=.*/total=9000000/' "$NS_PRESSURE"
+    echo 'try 1: late; more delayed ACKs than may be'
+    [[ -e $NS_WORK/stalled ]] || ! touch "$NS_WORK/stalled"
+}
+END
+    run_tests
+    [[ $status -eq 1 && ${output##*$'\n'} == '2 passed, 2 failed, 0 skipped' ]]
+    [[ $output == *$'\ntried again, as the machine was at fault: 2 of 4 tests:\n'* ]]
+    [[ $(grep -c '^once.bats: fails .*: run again alone; tasks of the machine waited for a processor for [0-9]* % of the time$' <<<"$output") -eq 2 ]]
 }
 
 @test "a wait that is over its limit goes on only if the processes had no processor" {
