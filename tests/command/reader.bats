@@ -171,7 +171,7 @@ PYTHON
 }
 
 @test "root without CAP_SYS_PTRACE, as in a container, examines processes that have no more rights" {
-    local other=(setpriv --bounding-set=-sys_ptrace,-dac_read_search --inh-caps=-all)
+    local other=(setpriv '--bounding-set=-sys_ptrace,-dac_read_search' --inh-caps=-all)
     [[ $EUID -eq 0 ]] || ns_skip 'needs root'
     ns_start sleeper "${other[@]}" sleep 100
     run --separate-stderr "${other[@]}" "$NS" doctor --pid "${NS_PID[sleeper]}"
