@@ -38,9 +38,9 @@ note_retry() {
 # (the array pin), they wait for each other: only what they have waited longer than they ran counts.
 in_time() {
     local try late missing acks most_acks waited status times=$T/waited timed=()
-    [[ ! -x $PROBES/run_delay ]] || timed=("$PROBES/run_delay" "$times")
-    # With a real-time priority, if that is permitted, they wait for each other only.
-    ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
+    # With a real-time priority, if that is permitted, they wait for each other only. With another libc, in a chroot, neither.
+    [[ ! -x $PROBES/run_delay || ${NS_LIBC-} ]] || timed=("$PROBES/run_delay" "$times")
+    [[ ${NS_LIBC-} ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
     for try in 1 2 3; do
         late=
         rm -f "$times"
