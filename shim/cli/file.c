@@ -52,7 +52,8 @@ bool ns_file_remove(const char *path)
     return removed;
 }
 
-/* A file that is mounted by itself, as in a container, cannot be replaced. */
+/* A result that is mounted by itself, as in a container, cannot be replaced. A file of the system
+ * is never written in place: a loader could read a part of it. */
 static bool overwrite(const char *path, const void *data, size_t size)
 {
     int fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
@@ -72,8 +73,8 @@ static bool replace(const char *path, const void *data, size_t size, mode_t mode
                 fchmod(fd, mode) == 0 && (!is_durable || fsync(fd) == 0);
     /* A network file system may report a full disk here. */
     good = file && fclose(file) == 0 && good;
-    good =
-        good && (rename(temporary, path) == 0 || (errno == EBUSY && overwrite(path, data, size)));
+    good = good && (rename(temporary, path) == 0 ||
+                    (errno == EBUSY && !is_durable && overwrite(path, data, size)));
     int error = errno;
     if (fd >= 0)
         unlink(temporary); /* after a rename, there is none */
