@@ -99,7 +99,7 @@ COMPLETIONS := $B/completions/nagleshim $B/completions/_nagleshim $B/completions
 
 .PHONY: all compiler always examples probes units lwip differential demo check deps check-libcs check-kernels check-architectures \
 	check-sidecar check-bare check-strangers check-museum check-relay check-page image check-fleet fuzzers fuzz fuzz-programs \
-	check-stress check-asan check-tsan check-valgrind check-sabotage mutants install install-library uninstall dist deb rpm bench figures lint format \
+	check-stress check-packaging check-asan check-tsan check-valgrind check-sabotage mutants install install-library uninstall dist deb rpm bench figures lint format \
 	clean help
 
 all: $B/libnagleshim.so $B/libnagleshim-observe.so $B/nagleshim $(COMPLETIONS) ## build the libraries and the command
@@ -224,6 +224,12 @@ check: ## install what the tests need, build, and run all tests
 	@tests/deps check
 	@$(MAKE) --no-print-directory -s all examples probes units fuzzers differential
 	@tests/run
+
+check-packaging: ## build Debian's and rpm packages and compare them with make install; build and install as an ordinary user
+	@tests/deps check
+	@tests/deps packaging
+	@$(MAKE) --no-print-directory -s all
+	@tests/run tests/file/packaging
 
 check-libcs: ## test the library with glibc 2.31, 2.36 and 2.41 and with musl (as root; installs systems in .deps/libcs)
 	@tests/deps libcs

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: An ACK is sent if the peer waits for it, and only then, however the program reads, writes and waits.
+# Parts: 2
 # Each test runs two ends without the library, then with it in the client, and compares stalls (rounds over 20 ms; a bounded
 # delayed ACK takes 8 to 16 ms) and the segments of both ends for each round. The ends act as words of probes/turns.py say.
 

@@ -4,7 +4,7 @@
 # apt-get is a script that copies cJSON's source from the place to which it was fetched before.
 
 export BATS_TEST_TIMEOUT=1200 # it builds
-load ../helpers/common
+load ../../helpers/common
 
 setup() {
     ns_setup

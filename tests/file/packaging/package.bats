@@ -2,7 +2,7 @@
 # Promise: `make deb` and `make rpm` build packages with the files of `make install`, and the library depends on libc only.
 # Computes: it builds packages.
 
-load ../helpers/common
+load ../../helpers/common
 
 setup_file() {
     export BATS_TEST_TIMEOUT=1800
