@@ -65,9 +65,9 @@ CASES
 {"match": {"role": "client"}}, {"match": {"role": "server"}}, {}
 {"match": {"process": "a"}}, {}
 CASES
-    # Thousands of rules take less than ten seconds.
+    # Thousands of rules take less than two seconds of a processor (0.09 measured).
     python3 -c 'print("""{"version": 1, "rules": [%s]}""" % ", ".join("{\"match\": {\"process\": [\"a%d\", \"b%d\"]}}" % (i, i) for i in range(4000)))' >"$T/p.json"
-    run timeout 10 "$NS" check "$T/p.json"
+    run bash -c 'ulimit -t 2; exec "$@"' bash "$NS" check "$T/p.json"
     expect 0 output is "$T/p.json: valid, 4000 rules"
 }
 

@@ -476,9 +476,9 @@ end it by --undo, or end the 'nagleshim cure --follow'"
         ns_wait_for "$T/follow.out" 'python.*TCP_NODELAY set'
         programs_are 1
         words=connect options_are 'later 1' 'client 1'
-        switches=$(awk '/voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status")
+        switches=$(awk '/^voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status")
         sleep 1
-        holds "$(awk '/voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status") - $switches <= 2"
+        holds "$(awk '/^voluntary/ { n += $2 } END { print n }' "/proc/${NS_PID[follow]}/status") - $switches <= 2"
         ns_stop follow $signal
         programs_are 0
         ns_stop options

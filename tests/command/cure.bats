@@ -199,7 +199,7 @@ END
     expect_options "listener 0 .*" "client 0 .*"
 }
 
-@test "--follow treats connections that are opened later, and does not delay their close" {
+follow_options() {
     start_options
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --follow
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
@@ -214,9 +214,18 @@ END
     grep -q '^later 1' <<<"$output"
     echo close >&7
     expect_options 'closed after [0-9.]+ ms'
-    holds "$(sed -nE 's/^closed after ([0-9.]+) ms/\1/p' <<<"$output") < 20"
+    took=$(sed -nE 's/^closed after ([0-9.]+) ms/\1/p' <<<"$output")
+    holds "$took < 20" || is_late "$took - 20" "the close took $took ms"
     ns_stop cure
     grep -q '^In all:' "$T/cure.out"
+    ns_stop options
+    exec 7>&-
+    rm "$T/words"
+}
+
+@test "--follow treats connections that are opened later, and does not delay their close" {
+    local took
+    in_time follow_options
 }
 
 @test "--follow follows a thousand connections a second without an error on them" {
