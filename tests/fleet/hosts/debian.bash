@@ -35,7 +35,7 @@ new_debian() {
 new_debian_with_packages() {
     new_debian
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s deb PACKAGES="$LAYER/changes/packages" 3>&- >/dev/null
-    rm "$LAYER"/changes/packages/{*-dbgsym_*,*.json}
+    rm -f "$LAYER"/changes/packages/{*-dbgsym_*,*.json}
     install -D -t "$LAYER/changes/app" build/examples/tcp_nodelay_{client,server} tests/fleet/hosts/exchange
 }
 
