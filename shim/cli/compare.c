@@ -68,7 +68,7 @@ static void count(struct arm *arm, const struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         arm->values[STALLS] +=
-            (double)(diagnosis->rows[i].verdict.stalls + diagnosis->rows[i].verdict.maybe);
+            (double)(diagnosis->rows[i]->verdict.stalls + diagnosis->rows[i]->verdict.maybe);
     arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
                process->trial.left_ms);
     }
     for (size_t i = 0; i < diagnosis.n_rows; i++) {
-        const struct ns_row *row = &diagnosis.rows[i];
+        const struct ns_row *row = diagnosis.rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         printf("connection of %s: role %s local %u remote %u connections %u calls %" PRIu64
                " requests %" PRIu64 " "

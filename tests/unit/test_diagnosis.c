@@ -89,7 +89,7 @@ static void diagnose_ends(struct ns_verdict server, struct ns_verdict client, bo
     begin();
     add(process(8, "server", ""), NS_ROLE_SERVER, server);
     add(process(7, "client", ""), NS_ROLE_CLIENT, client);
-    diagnosis.rows[1].source = inside ? NS_SOURCE_INSIDE : NS_SOURCE_OUTSIDE;
+    diagnosis.rows[1]->source = inside ? NS_SOURCE_INSIDE : NS_SOURCE_OUTSIDE;
     ns_diagnosis_finish(&diagnosis);
 }
 
@@ -131,7 +131,7 @@ CHECK(check_stall)
     add(process(7, "a*b [x]", ""), NS_ROLE_CLIENT, stalls());
     add(diagnosis.processes[0], NS_ROLE_CLIENT, stalls());
     ns_diagnosis_finish(&diagnosis);
-    const struct ns_row *row = &diagnosis.rows[0];
+    const struct ns_row *row = diagnosis.rows[0];
     OK(diagnosis.n_rows == 1 && row->connections == 2 && row->verdict.stalls == 20,
        "connections of one process to one service are one row");
     OK(row->conclusion.stalls && row->conclusion.holds && row->conclusion.certain &&
@@ -184,7 +184,7 @@ CHECK(check_figures)
     waits.receiving = 38;
     waits.receiving_ns = 1678ull * MS;
     diagnose_ends(stalls(), waits, true);
-    const struct ns_row *holder = &diagnosis.rows[0], *row = &diagnosis.rows[1];
+    const struct ns_row *holder = diagnosis.rows[0], *row = diagnosis.rows[1];
     const char *text = ns_diagnosis_headline(&diagnosis);
     OK(says(text, "it stalls: at least 10 requests of server") &&
            says(text, "; at least 440 ms were lost"),
@@ -203,7 +203,8 @@ CHECK(check_figures)
     OK(says(ns_diagnosis_headline(&diagnosis), "it stalls: at least 10 requests") &&
            says(ns_diagnosis_headline(&diagnosis), "; at least 440 ms were lost"),
        "from outside the figures are lower bounds");
-    OK(says(ns_diagnosis_cure(diagnosis.rows, 0), "in x[8]: "), "two of one name have their pids");
+    OK(says(ns_diagnosis_cure(diagnosis.rows[0], 0), "in x[8]: "),
+       "two of one name have their pids");
 }
 
 CHECK(check_mixed)
@@ -213,7 +214,7 @@ CHECK(check_mixed)
     mixed.most_ns += 20 * 45ull * MS;
     mixed.answered_ns = 20 * 100ull * MS;
     diagnose("x", NS_ROLE_CLIENT, mixed);
-    OK(says(ns_diagnosis_mixed(diagnosis.rows),
+    OK(says(ns_diagnosis_mixed(diagnosis.rows[0]),
             "20 requests took 145 ms each: up to 45 ms held, the rest the peer"),
        "requests that were held and then took longer have their own sentence");
 }
@@ -224,16 +225,16 @@ CHECK(check_advice)
     begin();
     struct ns_verdict open = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_PEER, .gaps = 5};
     add(process(7, "x", ""), NS_ROLE_CLIENT, stalls());
-    diagnosis.processes[0]->has_shim = true;
+    diagnosis.processes[0]->shim = NS_SHIM_WORKS;
     ns_diagnosis_finish(&diagnosis);
-    OK(says(ns_diagnosis_cure(diagnosis.rows, 0), "the library is loaded there already") &&
+    OK(says(ns_diagnosis_cure(diagnosis.rows[0], 0), "the library is loaded there already") &&
            *policy_of() == '\0',
        "what is in force already is not proposed");
     for (uint16_t here = 0; here < 2; here++) {
         begin();
         add(process(7, "x", ""), NS_ROLE_CLIENT, open);
         if (here)
-            diagnosis.rows[0].remote = at(1, 7000);
+            diagnosis.rows[0]->remote = at(1, 7000);
         ns_diagnosis_finish(&diagnosis);
         const char *next = next_command();
         OK(says(next, here ? "# as root; the peer is a process of this host"
@@ -245,7 +246,7 @@ CHECK(check_advice)
 CHECK(check_both_ends)
 {
     diagnose_ends(receives(), stalls(), false);
-    const struct ns_row *row = diagnosis.rows, *other = row + 1;
+    const struct ns_row *row = diagnosis.rows[0], *other = diagnosis.rows[1];
     OK(row->verdict.grade == NS_GRADE_PROVEN && row->other == other && other->is_repeated,
        "the worst row comes first and knows its other end");
     OK(fabs(diagnosis.lost_ms - 440) < 0.01, "a loss that both ends saw counts once");
@@ -256,19 +257,19 @@ CHECK(check_both_ends)
     answers.stalls = answers.delays[NS_DELAY_PEER] = 9;
     answers.certain_ns = answers.most_ns = answers.delays_ns[NS_DELAY_PEER] = 400ull * MS;
     diagnose_ends(answers, stalls(), false);
-    row = diagnosis.rows;
+    row = diagnosis.rows[0];
     OK(says(ns_diagnosis_headline(&diagnosis),
             "it stalls: at least 10 requests of client and at least 9 requests of its peer were "
             "held by Nagle's algorithm until the other end's delayed ACK came; at least 840 ms"),
        "if both ends hold, one sentence has both halves and their sum");
     OK(says(ns_diagnosis_cost(row), "840 ms lost, of which 400 ms behind the holds of server[8]") &&
            says(ns_diagnosis_cure(row, 0), "a stalled request: 104.0 ms now") &&
-           row[1].verdict.delays[NS_DELAY_PEER] == 0 && !row[1].counts,
+           diagnosis.rows[1]->verdict.delays[NS_DELAY_PEER] == 0 && !diagnosis.rows[1]->counts,
        "so have the row and its cure, and no half counts as a slow peer");
     answers = (struct ns_verdict){
         .grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS, .maybe = 3, .most_ns = 120 * MS};
     diagnose_ends(answers, stalls(), false);
-    OK(says(ns_diagnosis_proof(diagnosis.rows + 1),
+    OK(says(ns_diagnosis_proof(diagnosis.rows[1]),
             "see its row; this end may have held bytes, too: 3 times, 40.0 ms each"),
        "a row that the peer holds has its own half, too");
 }
@@ -282,11 +283,11 @@ CHECK(check_other_client)
         add(process(8, "server", ""), NS_ROLE_SERVER, stalls());
         add(process(7, "client", ""), NS_ROLE_CLIENT, nothing);
         add(process(9, "other", ""), NS_ROLE_CLIENT, nothing);
-        diagnosis.rows[2].local.port++;
+        diagnosis.rows[2]->local.port++;
         ns_diagnosis_finish(&diagnosis);
         unsigned held = 0;
         for (size_t i = 0; i < diagnosis.n_rows; i++)
-            held |= diagnosis.rows[i].is_held ? 1u << (diagnosis.rows[i].process->pid - 7) : 0;
+            held |= diagnosis.rows[i]->is_held ? 1u << (diagnosis.rows[i]->process->pid - 7) : 0;
         OK(held == (gaps ? 5 : 1), gaps ? "data behind a client's delayed ACKs may be held, too"
                                         : "another client is not called held without evidence");
     }
@@ -304,18 +305,19 @@ CHECK(check_reader)
                                      .lone_acks = 40};
     diagnose_ends(late, doubt, false);
     OK(says(ns_diagnosis_headline(&diagnosis), "it may stall: at least 20 messages of server") &&
-           says(ns_diagnosis_proof(diagnosis.rows),
+           says(ns_diagnosis_proof(diagnosis.rows[0]),
                 "held 20 times, 40.0 ms each, and 39 times data came to client[7]") &&
-           says(ns_diagnosis_cost(diagnosis.rows), "at least 20 messages; perhaps 800 ms lost") &&
-           diagnosis.rows[1].is_held,
+           says(ns_diagnosis_cost(diagnosis.rows[0]),
+                "at least 20 messages; perhaps 800 ms lost") &&
+           diagnosis.rows[1]->is_held,
        "what both ends show together is one verdict, and counts messages");
     const struct ns_verdict answered = {.grade = NS_GRADE_CANNOT_TELL,
                                         .doubt = NS_DOUBT_ANSWERS,
                                         .maybe = 11,
                                         .most_ns = 440ull * MS};
     diagnose_ends(answered, receives(), true);
-    OK(diagnosis.rows[0].is_held &&
-           says(ns_diagnosis_proof(diagnosis.rows + 1),
+    OK(diagnosis.rows[0]->is_held &&
+           says(ns_diagnosis_proof(diagnosis.rows[1]),
                 "held 11 times, 40.0 ms each, and 10 times client[7] waited"),
        "holds and the waits of the other end, seen from inside, are one verdict");
     diagnose_ends(answered, doubt, false);
@@ -331,7 +333,7 @@ CHECK(check_reader)
        "a doubt has what the other end shows, and does not propose to look there");
     late.late_ns = 12 * MS;
     diagnose_ends(late, doubt, false);
-    OK(diagnosis.rows[0].conclusion.lost_ms <= 0 && !diagnosis.rows[1].is_held,
+    OK(diagnosis.rows[0]->conclusion.lost_ms <= 0 && !diagnosis.rows[1]->is_held,
        "a few short holds of a feed are not what its reader waits for");
 }
 
@@ -357,22 +359,22 @@ CHECK(check_relay)
         begin();
         add(process(8, "relay", ""), NS_ROLE_SERVER, holds);
         add(process(7, "client", ""), NS_ROLE_CLIENT, waits);
-        diagnosis.rows[0].is_peer = true;
-        diagnosis.rows[1].source = NS_SOURCE_INSIDE;
+        diagnosis.rows[0]->is_peer = true;
+        diagnosis.rows[1]->source = NS_SOURCE_INSIDE;
         diagnosis.processes[0]->pid = getpid(); /* it is running */
-        ns_diagnosis_behind(diagnosis.processes[0], &behind, &diagnosis.rows[1].service);
+        ns_diagnosis_behind(diagnosis.processes[0], &behind, &diagnosis.rows[1]->service);
         ns_diagnosis_finish(&diagnosis);
         bool bounded = diagnosis.lost_ms <= (double)(118 * each) + 0.01;
         for (size_t i = 0; i < diagnosis.n_rows; i++)
-            bounded &= diagnosis.rows[i].conclusion.lost_ms <= (double)(118 * each) + 0.01;
+            bounded &= diagnosis.rows[i]->conclusion.lost_ms <= (double)(118 * each) + 0.01;
         OK(bounded, "holds of %" PRIu64 " ms explain no more than they lasted", each);
         OK((diagnosis.grade == NS_GRADE_PROVEN) == (each > 5) &&
-               !diagnosis.rows[0].is_held == (each <= 25 || diagnosis.rows[0].is_peer),
+               !diagnosis.rows[0]->is_held == (each <= 25 || diagnosis.rows[0]->is_peer),
            "if they are a small part of the time, nothing is proven (%" PRIu64 " ms)", each);
         OK(says(next_command(), each < 25 ? "diagnose --pid " : "run -- "),
            "the next command is about the larger part (%" PRIu64 " ms)", each);
     }
-    OK(diagnosis.n_rows == 2 && diagnosis.rows[1].is_held && held_ms(diagnosis.rows) > 5300,
+    OK(diagnosis.n_rows == 2 && diagnosis.rows[1]->is_held && held_ms(diagnosis.rows[0]) > 5300,
        "a peer that held all of it has stalled the client");
     holds = (struct ns_verdict){.grade = NS_GRADE_CANNOT_TELL,
                                 .doubt = NS_DOUBT_ANSWERS,
@@ -380,7 +382,7 @@ CHECK(check_relay)
                                 .most_ns = 22 * 43ull * MS};
     diagnose_ends(holds, waits, true);
     OK(diagnosis.grade == NS_GRADE_CANNOT_TELL && diagnosis.lost_ms <= 0 &&
-           diagnosis.rows[1].verdict.delays[NS_DELAY_PEER] == 118,
+           diagnosis.rows[1]->verdict.delays[NS_DELAY_PEER] == 118,
        "few holds of the peer leave it in doubt what all the waits were for");
     holds.maybe = 59;
     holds.most_ns = 59 * 43ull * MS;
@@ -396,8 +398,8 @@ CHECK(check_receiving)
     OK(says(text, "it may stall: 10 times the peer of server seems to have waited"),
        "a likely stall is reported as possible");
     OK(says(text, "perhaps 440 ms"), "the price of a likely stall is an upper bound");
-    OK(strcmp(diagnosis.rows[0].cures[0].does, "ack before-wait") == 0 &&
-           strcmp(diagnosis.rows[0].cures[1].does, "send adaptive") == 0,
+    OK(strcmp(diagnosis.rows[0]->cures[0].does, "ack before-wait") == 0 &&
+           strcmp(diagnosis.rows[0]->cures[1].does, "send adaptive") == 0,
        "this end can acknowledge, and the other can push");
 }
 
@@ -411,7 +413,7 @@ CHECK(check_one)
     one = stalls();
     one.longest_ns = one.shortest_ns;
     diagnose("x", NS_ROLE_CLIENT, one);
-    OK(says(ns_diagnosis_cost(diagnosis.rows), " stalled for 40.0 ms;"), "equal times are one");
+    OK(says(ns_diagnosis_cost(diagnosis.rows[0]), " stalled for 40.0 ms;"), "equal times are one");
     one.stalls = 1;
     one.stalls = 0;
     one.grade = NS_GRADE_CANNOT_TELL;
@@ -429,7 +431,7 @@ CHECK(check_one)
 static enum ns_grade server_of(struct ns_verdict client)
 {
     diagnose_ends(receives(), client, true);
-    return diagnosis.rows[diagnosis.rows[0].role != NS_ROLE_SERVER].verdict.grade;
+    return diagnosis.rows[diagnosis.rows[0]->role != NS_ROLE_SERVER]->verdict.grade;
 }
 
 CHECK(check_peer)
@@ -479,7 +481,7 @@ CHECK(check_experiments)
         add(whose, NS_ROLE_SERVER, *cases[i].other);
         ns_diagnosis_finish(&diagnosis);
         for (size_t j = 0; j < 2; j++) {
-            const struct ns_row *row = &diagnosis.rows[j];
+            const struct ns_row *row = diagnosis.rows[j];
             as_expected &= row->verdict.grade ==
                            (row->role == NS_ROLE_CLIENT ? cases[i].grade : cases[i].other_grade);
             as_expected &= !says(ns_diagnosis_proof(row), "--experiment");
@@ -536,7 +538,7 @@ CHECK(check_no_stall)
         diagnose("x", NS_ROLE_CLIENT, cases[i].verdict);
         OK(says(ns_diagnosis_headline(&diagnosis), cases[i].says), "another delay is named (%zu)",
            i + 1);
-        OK(*policy_of() == '\0' && diagnosis.rows[0].conclusion.lost_ms <= 0,
+        OK(*policy_of() == '\0' && diagnosis.rows[0]->conclusion.lost_ms <= 0,
            "another delay has no price and no policy (%zu)", i + 1);
         if (i == 0)
             OK(says(next_command(), " diagnose --all --for 10  # as root, on the host of 10.0.0.2"),
@@ -544,9 +546,9 @@ CHECK(check_no_stall)
         else
             OK(next_command() == NULL, "another one has no next command (%zu)", i + 1);
     }
-    diagnosis.rows[0].source = NS_SOURCE_INSIDE;
-    diagnosis.rows[0].verdict = cases[0].verdict;
-    OK(says(ns_diagnosis_proof(diagnosis.rows), "in 5 requests Nagle's algorithm held no byte"),
+    diagnosis.rows[0]->source = NS_SOURCE_INSIDE;
+    diagnosis.rows[0]->verdict = cases[0].verdict;
+    OK(says(ns_diagnosis_proof(diagnosis.rows[0]), "in 5 requests Nagle's algorithm held no byte"),
        "from inside, requests are counted and not samples");
     diagnose("x", NS_ROLE_SERVER, cases[0].verdict);
     OK(says(ns_diagnosis_headline(&diagnosis), "the peer sent its next request late, 5 times"),
@@ -577,12 +579,13 @@ CHECK(check_holds)
     add(process(1, "quiet", ""), NS_ROLE_CLIENT, (struct ns_verdict){.grade = NS_GRADE_NONE});
     add(process(2, "loud", ""), NS_ROLE_CLIENT, stalls());
     for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 5; i++)
-        ns_diagnosis_add_hold(&diagnosis, 1, &(struct ns_hold){.begin = 10000 - i, .end = 20000});
+        ns_diagnosis_add_hold(&diagnosis, diagnosis.rows[1],
+                              &(struct ns_hold){.begin = 10000 - i, .end = 20000});
     ns_diagnosis_finish(&diagnosis);
     OK(diagnosis.n_holds == NS_DIAGNOSIS_HOLDS_MOST && diagnosis.holds_untold == 5,
        "holds without room are counted");
     OK(diagnosis.holds[0].hold.begin < diagnosis.holds[1].hold.begin &&
-           diagnosis.holds[0].row == &diagnosis.rows[0] &&
-           strcmp(diagnosis.rows[0].process->name, "loud") == 0,
+           diagnosis.holds[0].row == diagnosis.rows[0] &&
+           strcmp(diagnosis.rows[0]->process->name, "loud") == 0,
        "holds are sorted by time, and each knows its row");
 }

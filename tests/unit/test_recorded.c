@@ -75,7 +75,7 @@ CHECK(check_slots)
     OK(add_client() == first,
        "a new connection to the same service reuses the slot of one that ended");
     read_all();
-    OK(all.n_rows == 2 && all.rows[0].connections == 3 && all.rows[1].connections == 1,
+    OK(all.n_rows == 2 && all.rows[0]->connections == 3 && all.rows[1]->connections == 1,
        "three connections of the client are one row, and the server's is another");
     OK(all.n_processes == 1 && all.processes[0]->pid == getpid() &&
            strcmp(all.processes[0]->name, "test_recorded") == 0,

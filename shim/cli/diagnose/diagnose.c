@@ -35,8 +35,8 @@ static int status_of(const struct ns_diagnose_options *options,
     if (!options->fail_on)
         return NS_EXIT_YES;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].counts && diagnosis->rows[i].verdict.grade >= options->fail_on)
-            lost_ms += diagnosis->rows[i].conclusion.lost_ms;
+        if (diagnosis->rows[i]->counts && diagnosis->rows[i]->verdict.grade >= options->fail_on)
+            lost_ms += diagnosis->rows[i]->conclusion.lost_ms;
     if (diagnosis->grade >= options->fail_on && lost_ms > options->max_lost_ms)
         return NS_EXIT_NO;
     if (diagnosis->grade == NS_GRADE_CANNOT_TELL)

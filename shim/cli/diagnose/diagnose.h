@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of `nagleshim diagnose` share: the rows of a diagnosis, how they are filled, and
- * the forms in which they are printed. */
+ * the forms in which they are printed. `nagleshim top` has such rows of each interval. */
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "judge/judge.h"
 #include "policy/match.h"
+#include "process/facts.h"
 #include "watch/watched.h"
 
 #include <cJSON.h>
@@ -19,6 +20,8 @@
  * client that opens a connection for each request is one row. */
 
 enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
+
+enum { NS_DONE_SOCKETS, NS_DONE_PUSHES, NS_DONE_ACKS, NS_DONE };
 
 struct ns_row_process {
     pid_t pid;
@@ -32,7 +35,7 @@ struct ns_row_process {
     char unit[128];      /* the systemd service that it belongs to; "": none */
     bool in_container;
     bool is_stuck;                     /* in the kernel, so that nothing else is known */
-    bool has_shim;                     /* the library is loaded in it and changes how it sends */
+    enum ns_shim shim;                 /* of NS_SHIM_UNKNOWN nothing is said */
     bool is_reachable;                 /* by a preload */
     const char *unreachable;           /* why not, as doctor says it; NULL if it is, or unknown */
     struct ns_trial trial;             /* of --experiment */
@@ -42,6 +45,11 @@ struct ns_row_process {
         struct ns_address at; /* unknown: it has none */
         uint64_t n, ns;
     } behind;
+    /* Of top: */
+    bool is_cured;          /* the kernel cures the connections of its control group */
+    uint64_t looked;        /* when it was examined; CLOCK_MONOTONIC ns; 0: not yet */
+    uint64_t done[NS_DONE]; /* by the library until then, if has_done */
+    bool has_done, has_row;
 };
 
 /* What one end can do, and how long a stalled request takes without and with it. */
@@ -63,7 +71,7 @@ struct ns_row {
     struct ns_verdict verdict;
     const char *pattern; /* "write 281, write 480, wait"; NULL: unknown */
     /* Set when it is made: */
-    unsigned id;
+    unsigned id;               /* its index in the diagnosis; ns_diagnosis_finish sorts them */
     struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
                                 * ports */
     uint64_t worst_ns;         /* what the connection that lost most has lost */
@@ -82,11 +90,19 @@ struct ns_row {
     double own_ms;           /* the part of the loss that this end's holds, or its ACKs, cost */
     struct ns_cure cures[2]; /* of this end, that of a watched process, first */
     unsigned n_cures;
+    /* Of top, in the current interval: */
+    unsigned ended;        /* of the connections */
+    unsigned busy;         /* those with recent traffic */
+    uint64_t behind_ns;    /* behind holds of the other end */
+    struct ns_row *holder; /* the row of that end, on this host; NULL: none */
+    /* In the last one; then other is the holder. lost_rate counts its holds, too. */
+    double holds_rate; /* holds per second */
+    double lost_rate;  /* lost ms per second, at either end */
+    double share;      /* lost time as a part of the time of busy connections */
 };
 
 struct ns_row_hold {
-    unsigned id;              /* of its row */
-    const struct ns_row *row; /* set by ns_diagnosis_finish */
+    struct ns_row *row;
     struct ns_hold hold;
 };
 
@@ -97,9 +113,8 @@ struct ns_diagnosis {
     double began;        /* CLOCK_REALTIME, seconds */
     uint64_t looks, missed, forgotten, denied;
     uint64_t idle; /* connections without traffic, which have no row */
-    struct ns_row *rows;
+    struct ns_row **rows;
     size_t n_rows;
-    unsigned next_id;
     struct ns_row_process **processes;
     size_t n_processes;
     struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
@@ -120,10 +135,24 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
 /* Always adds one: after execve, a process is another program. */
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid);
 
-/* The row of such a connection, which is made without counts if necessary. Rows move then. */
+/* The process of a connection, with the name that the connection knows until it is examined. */
+struct ns_row_process *ns_diagnosis_process_of(struct ns_diagnosis *diagnosis,
+                                               const struct ns_watched *watched);
+
+/* Ask for the facts of a process, and take its name and the state of the library from them. -errno
+ * as ns_facts_ask; -ESRCH: also if its pid is another process's. What was known of a process that
+ * has ended stays. */
+int ns_row_process_look(struct ns_row_process *process, enum ns_facts_depth depth,
+                        struct ns_facts *facts);
+
+/* A connection that was seen from outside, without a verdict. */
+struct ns_row ns_row_of(struct ns_row_process *process, const struct ns_watched *watched);
+
+/* The row of such a connection, which is made without counts if necessary. */
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
-/* Add a connection with its final verdict. */
+/* Add a connection with its final verdict: to its row, or to this one. */
+void ns_row_add(struct ns_row *row, const struct ns_row *connection);
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
 /* Read the records of observed processes (judge/record.h) in an open directory, and add them. The
@@ -135,10 +164,11 @@ size_t ns_recorded_read(int directory, struct ns_diagnosis *diagnosis);
 void ns_diagnosis_behind(struct ns_row_process *process, const struct ns_verdict *verdict,
                          const struct ns_address *at);
 
-/* Add a hold to the row with this id. If there are too many, it is only counted. */
-void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold);
+/* Add a hold to the row. If there are too many, it is only counted. */
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, struct ns_row *row,
+                           const struct ns_hold *hold);
 
-/* Remove the rows that are needless. Call it before ns_diagnosis_finish. */
+/* Remove the rows that are needless, with their holds. Call it before ns_diagnosis_finish. */
 void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis);
 
 /* Add a text that stays. Further ones than fit are left out. */
@@ -218,7 +248,7 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 bool ns_row_waits_behind(const struct ns_row *row);
 
 /* "; ", before and the longest delay of n rows, or "" if that took less than 1 ms. */
-const char *ns_words_longest_delay(const struct ns_row *rows, size_t n, const char *before);
+const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, const char *before);
 
 /* Of a row that is held by the peer: "; this end may have held bytes, too: 3 times, 40.1 ms each",
  * or "". */

@@ -36,7 +36,7 @@ static void add_process(cJSON *row, const struct ns_row_process *process)
     add_number(object, "pid", process->pid);
     ns_output_text(object, "name", process->name);
     ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
-    cJSON_AddBoolToObject(object, "shim", process->has_shim);
+    cJSON_AddBoolToObject(object, "shim", ns_shim_works(process->shim));
     add_reachable(object, process);
     ns_output_text(object, "reason", process->unreachable);
 }
@@ -153,9 +153,7 @@ static void add_row(cJSON *rows, const struct ns_report *report, const struct ns
     add_waits(object, &row->verdict);
     add_example(object, row);
     cJSON_AddItemToObject(object, "other_end",
-                          row->other
-                              ? cJSON_CreateNumber((double)(row->other - report->diagnosis->rows))
-                              : cJSON_CreateNull());
+                          row->other ? cJSON_CreateNumber(row->other->id) : cJSON_CreateNull());
 }
 
 static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
@@ -165,7 +163,7 @@ static void add_holds(cJSON *object, const struct ns_diagnosis *diagnosis)
         const struct ns_row_hold *held = &diagnosis->holds[i];
         const struct ns_hold *hold = &held->hold;
         cJSON *entry = ns_output_item(list);
-        add_number(entry, "row", (double)(held->row - diagnosis->rows));
+        add_number(entry, "row", held->row->id);
         add_ms(entry, "at_ms", hold->begin > diagnosis->begin ? hold->begin - diagnosis->begin : 0);
         add_ms(entry, "ms", hold->end - hold->begin);
         add_ms(entry, "cost_ms", hold->cost);
@@ -219,7 +217,7 @@ void ns_report_fill_json(const struct ns_report *report)
     add_number(object, "denied", (double)diagnosis->denied);
     cJSON *rows = cJSON_AddArrayToObject(object, "rows");
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        add_row(rows, report, &diagnosis->rows[i]);
+        add_row(rows, report, diagnosis->rows[i]);
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
     cJSON_AddItemToObject(object, "policy",

@@ -184,7 +184,7 @@ static void merge(struct ns_row *inside, struct ns_row *outside)
 static void examine_unrecorded(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *row = diagnosis->rows[i];
         if (row->source != NS_SOURCE_OUTSIDE || row->is_peer || !row->process->is_reachable)
             continue;
         NS_NOTE(diagnosis,
@@ -206,12 +206,12 @@ void ns_observe_collect(struct ns_diagnosis *diagnosis)
         NS_NOTE(diagnosis, "%zu records could not be read", n_broken);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         for (size_t j = 0; j < diagnosis->n_rows; j++)
-            if (describes(&diagnosis->rows[i], &diagnosis->rows[j]))
-                merge(&diagnosis->rows[i], &diagnosis->rows[j]);
+            if (describes(diagnosis->rows[i], diagnosis->rows[j]))
+                merge(diagnosis->rows[i], diagnosis->rows[j]);
     ns_diagnosis_drop_needless(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         for (size_t j = 0; j < diagnosis->n_rows; j++)
-            diagnosis->rows[i].is_needless |= describes(&diagnosis->rows[i], &diagnosis->rows[j]);
+            diagnosis->rows[i]->is_needless |= describes(diagnosis->rows[i], diagnosis->rows[j]);
     ns_diagnosis_drop_needless(diagnosis);
     examine_unrecorded(diagnosis);
 }

@@ -112,10 +112,10 @@ cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis)
     cJSON_AddNumberToObject(policy, "version", 1);
     cJSON *rules = cJSON_AddArrayToObject(policy, "rules");
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *row = diagnosis->rows[i];
         struct target target = target_of(row);
         if (row->conclusion.stalls && !is_cured_there(row) && !is_out_of_reach(row) &&
-            !(target.process && target.process->has_shim))
+            !(target.process && ns_shim_works(target.process->shim)))
             add_rule(rules, &target);
     }
     if (cJSON_GetArraySize(rules) > 0)
@@ -206,7 +206,7 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     const char *where = !at              ? "at the other end"
                         : is_named_alike ? ns_words("in %s", ns_words_process(at))
                                          : ns_words("in %s", at->name);
-    if (at && at->has_shim)
+    if (at && ns_shim_works(at->shim))
         return ns_words("%s: %s; the library is loaded there already; 'nagleshim doctor --pid %d' "
                         "shows what it does",
                         where, cure->does, at->pid);
@@ -231,7 +231,7 @@ static const char *command_of(const struct ns_report *report, const struct ns_ro
                         ns_words_address(&own->remote));
     if (at->unreachable)
         return "";
-    if (at->has_shim)
+    if (ns_shim_works(at->shim))
         return ns_words("nagleshim doctor --pid %d", at->pid);
     if (number == 0 && report->program)
         return ns_words("%s%s", run(report), joined(report->program, true));
@@ -283,7 +283,7 @@ static const struct ns_row *behind(const struct ns_diagnosis *diagnosis)
     uint64_t most = (uint64_t)(diagnosis->lost_ms * 1e6);
     const struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *row = diagnosis->rows[i];
         if (!row->is_peer && ns_row_waits_behind(row) &&
             row->verdict.delays_ns[NS_DELAY_PEER] > most) {
             most = row->verdict.delays_ns[NS_DELAY_PEER];
@@ -315,7 +315,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
                                     : command_of(report, first, own->process->unreachable ? 1 : 0);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *row = diagnosis->rows[i];
         enum ns_doubt doubt = row->verdict.doubt;
         if (report->program && is_triable(row))
             return ns_words("%s diagnose --experiment acknowledge -- %s  # is the answer sooner?",
@@ -349,7 +349,7 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
         holds = !holds;
     }
     const struct ns_row_process *process = row->process;
-    if ((!holds && !process->unreachable) || process->has_shim || process->pid == 0 ||
+    if ((!holds && !process->unreachable) || ns_shim_works(process->shim) || process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_running(process))
         return "";
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
@@ -372,7 +372,7 @@ const char *ns_report_command(const struct ns_report *report, const struct ns_ro
 
 void ns_report_advise(struct ns_report *report)
 {
-    const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows : NULL;
+    const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows[0] : NULL;
     report->subject = filled(report->program ? joined(report->program, false)
                              : report->pid   ? ns_words("process %d", report->pid)
                                              : "every process");

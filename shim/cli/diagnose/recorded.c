@@ -127,7 +127,7 @@ enum { PATTERNS_MOST = 64 }; /* of a slot; later ones are not counted */
 struct replay {
     struct ns_diagnosis *diagnosis;
     struct ns_row connection;
-    unsigned row; /* its id */
+    struct ns_row *row;
     unsigned stalled;
     struct pattern patterns[PATTERNS_MOST], *commonest;
 };
@@ -260,10 +260,10 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
         .remote = address_of(&slot->remote),
         .connections = slot->lives,
     };
-    replay.row = ns_diagnosis_row(diagnosis, connection)->id;
+    replay.row = ns_diagnosis_row(diagnosis, connection);
     judge_slot(&replay, record, number, at, &connection->verdict);
     connection->pattern = pattern_of(&replay, slot);
-    ns_diagnosis_add(diagnosis, connection);
+    ns_row_add(replay.row, connection);
 }
 
 /* Compare the answer times of the experiment, without [0] and with [1] the push or ACK. */

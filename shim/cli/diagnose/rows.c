@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNNAMED "?" /* it may have ended already */
+
 struct ns_row_process *ns_diagnosis_new_process(struct ns_diagnosis *diagnosis, pid_t pid)
 {
     struct ns_row_process *process = ns_allocate(1, sizeof *process);
@@ -27,6 +29,49 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
     struct ns_row_process *made = ns_diagnosis_new_process(diagnosis, pid);
     made->started = started;
     return made;
+}
+
+struct ns_row_process *ns_diagnosis_process_of(struct ns_diagnosis *diagnosis,
+                                               const struct ns_watched *watched)
+{
+    struct ns_row_process *process =
+        ns_diagnosis_process(diagnosis, watched->pid, watched->started);
+    if (!process->name[0])
+        snprintf(process->name, sizeof process->name, "%s",
+                 watched->pid == 0  ? "another user's process"
+                 : watched->name[0] ? watched->name
+                                    : UNNAMED);
+    return process;
+}
+
+int ns_row_process_look(struct ns_row_process *process, enum ns_facts_depth depth,
+                        struct ns_facts *facts)
+{
+    int error = ns_facts_ask(process->pid, depth, facts);
+    if (process->started && facts->proc.state.start != process->started)
+        return -ESRCH;
+    if (facts->name[0] && (error != -ESRCH || strcmp(process->name, UNNAMED) == 0))
+        snprintf(process->name, sizeof process->name, "%s", facts->name);
+    process->has_other_number |= facts->has_other_number;
+    if (error == -ESRCH)
+        return error;
+    process->is_stuck = error == -ETIMEDOUT;
+    process->shim = process->is_stuck          ? NS_SHIM_STUCK
+                    : ns_proc_is_denied(error) ? NS_SHIM_DENIED
+                                               : facts->loaded.shim;
+    return error;
+}
+
+struct ns_row ns_row_of(struct ns_row_process *process, const struct ns_watched *watched)
+{
+    return (struct ns_row){
+        .process = process,
+        .source = NS_SOURCE_OUTSIDE,
+        .role = watched->role,
+        .is_peer = watched->is_peer,
+        .local = watched->local,
+        .remote = watched->remote,
+    };
 }
 
 static const struct ns_address *service_of(const struct ns_row *connection)
@@ -52,16 +97,17 @@ static bool is_in_row(const struct ns_row *row, const struct ns_row *connection)
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (is_in_row(&diagnosis->rows[i], connection)) {
-            if (diagnosis->rows[i].service.port != service_of(connection)->port)
-                diagnosis->rows[i].service.port = 0;
-            return &diagnosis->rows[i];
+        if (is_in_row(diagnosis->rows[i], connection)) {
+            if (diagnosis->rows[i]->service.port != service_of(connection)->port)
+                diagnosis->rows[i]->service.port = 0;
+            return diagnosis->rows[i];
         }
-    NS_GROW(diagnosis->rows, diagnosis->n_rows);
-    struct ns_row *row = &diagnosis->rows[diagnosis->n_rows++];
+    struct ns_row *row = ns_allocate(1, sizeof *row);
     *row = *connection;
     row->connections = 0;
-    row->id = diagnosis->next_id++;
+    row->id = (unsigned)diagnosis->n_rows;
+    NS_GROW(diagnosis->rows, diagnosis->n_rows);
+    diagnosis->rows[diagnosis->n_rows++] = row;
     row->service = *service_of(connection);
     return row;
 }
@@ -71,9 +117,8 @@ static uint64_t lost(const struct ns_verdict *verdict)
     return verdict->most_ns + verdict->receiving_ns;
 }
 
-void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
+void ns_row_add(struct ns_row *row, const struct ns_row *connection)
 {
-    struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
     bool is_first = row->connections == 0;
     if (is_first)
         row->verdict = connection->verdict;
@@ -88,23 +133,38 @@ void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *conne
     row->connections += connection->connections ? connection->connections : 1;
 }
 
-void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, unsigned id, const struct ns_hold *hold)
+void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
+{
+    ns_row_add(ns_diagnosis_row(diagnosis, connection), connection);
+}
+
+void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, struct ns_row *row,
+                           const struct ns_hold *hold)
 {
     if (diagnosis->n_holds == NS_DIAGNOSIS_HOLDS_MOST) {
         diagnosis->holds_untold++;
         return;
     }
     NS_GROW(diagnosis->holds, diagnosis->n_holds);
-    diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){.id = id, .hold = *hold};
+    diagnosis->holds[diagnosis->n_holds++] = (struct ns_row_hold){row, *hold};
 }
 
 void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (!diagnosis->rows[i].is_needless)
-            diagnosis->rows[kept++] = diagnosis->rows[i];
-    diagnosis->n_rows = kept;
+    size_t rows = 0, holds = 0;
+    for (size_t i = 0; i < diagnosis->n_holds; i++)
+        if (!diagnosis->holds[i].row->is_needless)
+            diagnosis->holds[holds++] = diagnosis->holds[i];
+    diagnosis->n_holds = holds;
+    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+        struct ns_row *row = diagnosis->rows[i];
+        row->id = (unsigned)rows;
+        if (row->is_needless)
+            free(row);
+        else
+            diagnosis->rows[rows++] = row;
+    }
+    diagnosis->n_rows = rows;
 }
 
 void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text)
@@ -133,7 +193,7 @@ static struct ns_row *other_end(const struct ns_diagnosis *diagnosis, const stru
 {
     struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *other = &diagnosis->rows[i];
+        struct ns_row *other = diagnosis->rows[i];
         if (other != row && are_ends(row, other))
             return other;
         if (!found && meet(row, other))
@@ -148,7 +208,7 @@ static void apply_experiment(struct ns_diagnosis *diagnosis, const struct ns_row
 {
     struct ns_row *found = NULL;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         uint64_t tried = process->trial.what == NS_EXPERIMENT_PUSH
                              ? verdict->stalls + verdict->maybe + verdict->late
@@ -198,7 +258,7 @@ static bool may_hold(const struct ns_row *row, const struct ns_verdict *ours)
 static bool waits_behind(struct ns_diagnosis *diagnosis, const struct ns_row *row)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *other = &diagnosis->rows[i];
+        const struct ns_row *other = diagnosis->rows[i];
         if (other != row && other->process == row->process && other->role == NS_ROLE_CLIENT &&
             !meet(row, other))
             ns_diagnosis_behind(row->process, &other->verdict, &other->service);
@@ -214,26 +274,26 @@ static bool waits_behind(struct ns_diagnosis *diagnosis, const struct ns_row *ro
 static void apply_other_ends(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
         const struct ns_row *other = other_end(diagnosis, row);
         row->peer = other ? other->process : NULL;
         if (other)
             ns_verdict_meet(&row->verdict, &other->verdict);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
         const struct ns_verdict *verdict = &row->verdict;
         bool answers = row->source == NS_SOURCE_OUTSIDE || verdict->requests > 0;
         bool receives = verdict->grade == NS_GRADE_LIKELY && verdict->receiving > 0 && answers;
         bool holds = false, relays = false;
         uint64_t held = 0, held_ns = 0;
         for (size_t j = 0; j < diagnosis->n_rows; j++)
-            if (meet(row, &diagnosis->rows[j])) {
-                const struct ns_verdict *other = &diagnosis->rows[j].verdict;
-                holds |= may_hold(&diagnosis->rows[j], verdict);
+            if (meet(row, diagnosis->rows[j])) {
+                const struct ns_verdict *other = &diagnosis->rows[j]->verdict;
+                holds |= may_hold(diagnosis->rows[j], verdict);
                 held += other->late + other->maybe + other->stalls;
                 held_ns += other->late_ns + other->most_ns;
-                relays |= waits_behind(diagnosis, &diagnosis->rows[j]);
+                relays |= waits_behind(diagnosis, diagnosis->rows[j]);
             }
         if (receives && row->peer && (held > 0 || !holds))
             ns_verdict_bound_receiving(&row->verdict, holds ? held : 0, holds ? held_ns : 0);
@@ -241,7 +301,7 @@ static void apply_other_ends(struct ns_diagnosis *diagnosis)
             ns_verdict_clear_gaps(&row->verdict);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
         const struct ns_row *other = row->is_peer ? other_end(diagnosis, row) : NULL;
         if (other)
             ns_verdict_outweigh(&row->verdict, other->verdict.delays_ns[NS_DELAY_PEER]);
@@ -255,9 +315,9 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_ro
     if (!row->is_peer || row->verdict.grade >= NS_GRADE_LIKELY)
         return false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_verdict *verdict = &diagnosis->rows[i].verdict;
+        const struct ns_verdict *verdict = &diagnosis->rows[i]->verdict;
         if ((verdict->grade >= NS_GRADE_LIKELY || verdict->doubt == NS_DOUBT_PEER) &&
-            meet(row, &diagnosis->rows[i]))
+            meet(row, diagnosis->rows[i]))
             return false;
     }
     return true;
@@ -266,7 +326,8 @@ static bool is_needless(const struct ns_diagnosis *diagnosis, const struct ns_ro
 /* CANNOT_TELL is the lowest grade, and so comes last. */
 static int by_loss(const void *left, const void *right)
 {
-    const struct ns_row *one = left, *other = right;
+    const struct ns_row *one = *(struct ns_row *const *)left;
+    const struct ns_row *other = *(struct ns_row *const *)right;
     uint64_t a = lost(&one->verdict), b = lost(&other->verdict);
     if (one->verdict.grade != other->verdict.grade)
         return one->verdict.grade > other->verdict.grade ? -1 : 1;
@@ -283,25 +344,16 @@ static int by_time(const void *left, const void *right)
     return one->hold.begin < other->hold.begin ? -1 : one->hold.begin > other->hold.begin;
 }
 
-/* Connect the holds with their rows, and drop those whose rows were dropped. A hold is not more
- * certain than the verdict of its row. */
+/* A hold is not more certain than the verdict of its row. */
 static void finish_holds(struct ns_diagnosis *diagnosis)
 {
-    size_t kept = 0;
     for (size_t i = 0; i < diagnosis->n_holds; i++) {
         struct ns_row_hold *hold = &diagnosis->holds[i];
-        for (size_t row = 0; row < diagnosis->n_rows; row++)
-            if (diagnosis->rows[row].id == hold->id)
-                hold->row = &diagnosis->rows[row];
-        if (!hold->row)
-            continue;
         hold->hold.certain &= hold->row->verdict.stalls > 0;
         hold->hold.waited &= hold->row->verdict.stalls + hold->row->verdict.maybe > 0;
-        diagnosis->holds[kept++] = *hold;
     }
-    diagnosis->n_holds = kept;
-    if (kept)
-        qsort(diagnosis->holds, kept, sizeof diagnosis->holds[0], by_time);
+    if (diagnosis->n_holds)
+        qsort(diagnosis->holds, diagnosis->n_holds, sizeof diagnosis->holds[0], by_time);
 }
 
 static void find_cures(struct ns_row *row)
@@ -375,30 +427,31 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
     apply_other_ends(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        diagnosis->rows[i].is_needless = is_needless(diagnosis, &diagnosis->rows[i]);
+        diagnosis->rows[i]->is_needless = is_needless(diagnosis, diagnosis->rows[i]);
     ns_diagnosis_drop_needless(diagnosis);
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
             apply_experiment(diagnosis, diagnosis->processes[i]);
     if (diagnosis->n_rows)
         qsort(diagnosis->rows, diagnosis->n_rows, sizeof diagnosis->rows[0], by_loss);
-    diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0].verdict.grade : NS_GRADE_CANNOT_TELL;
+    diagnosis->grade = diagnosis->n_rows ? diagnosis->rows[0]->verdict.grade : NS_GRADE_CANNOT_TELL;
     finish_holds(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
+        row->id = (unsigned)i;
         row->conclusion = ns_verdict_conclude(&row->verdict, row->is_cured ? row->trial : NULL);
         row->own_ms = row->conclusion.lost_ms;
         row->other = other_end(diagnosis, row);
         row->misses = row->source == NS_SOURCE_OUTSIDE;
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].other)
-            compare_ends(&diagnosis->rows[i], diagnosis->rows[i].other);
+        if (diagnosis->rows[i]->other)
+            compare_ends(diagnosis->rows[i], diagnosis->rows[i]->other);
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        struct ns_row *row = &diagnosis->rows[i];
+        struct ns_row *row = diagnosis->rows[i];
         const struct ns_row *other = row->other;
         find_cures(row);
-        row->is_repeated = row->conclusion.stalls && other && other < row &&
+        row->is_repeated = row->conclusion.stalls && other && other->id < row->id &&
                            other->conclusion.stalls && !other->is_held;
         /* If the other end holds the bytes, its row has this loss already. */
         row->counts = row->conclusion.stalls && !(row->is_repeated && row->both_hold) &&
@@ -423,6 +476,8 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         free(diagnosis->processes[i]);
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        free(diagnosis->rows[i]);
     free(diagnosis->processes);
     free(diagnosis->rows);
     free(diagnosis->holds);

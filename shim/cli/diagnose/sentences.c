@@ -120,16 +120,16 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
     return ns_words("%s%s", text, more);
 }
 
-const char *ns_words_longest_delay(const struct ns_row *rows, size_t n, const char *before)
+const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, const char *before)
 {
     uint64_t most = (uint64_t)MS - 1;
     const struct ns_row *found = NULL;
     enum ns_delay cause = NS_DELAY_PEER;
     for (size_t i = 0; i < n; i++)
         for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++)
-            if (rows[i].verdict.delays_ns[delay] > most) {
-                most = rows[i].verdict.delays_ns[delay];
-                found = &rows[i];
+            if (rows[i]->verdict.delays_ns[delay] > most) {
+                most = rows[i]->verdict.delays_ns[delay];
+                found = rows[i];
                 cause = delay;
             }
     return found ? ns_words("; %s%s", before, ns_diagnosis_delay(found, cause)) : "";
@@ -355,11 +355,11 @@ static const char *held(const struct ns_row *row)
 
 static const char *stalls(const struct ns_diagnosis *diagnosis)
 {
-    const struct ns_row *row = &diagnosis->rows[0];
+    const struct ns_row *row = diagnosis->rows[0];
     double watched = (double)(diagnosis->end - diagnosis->begin) / MS;
     size_t others = 0;
     for (size_t i = 1; i < diagnosis->n_rows; i++)
-        others += diagnosis->rows[i].conclusion.stalls && diagnosis->rows[i].other != row;
+        others += diagnosis->rows[i]->conclusion.stalls && diagnosis->rows[i]->other != row;
     const char *requests =
         row->conclusion.holds
             ? held(row)
@@ -379,11 +379,11 @@ static const char *stalls(const struct ns_diagnosis *diagnosis)
 /* The row whose doubt the headline gives: too few samples of a connection are the weakest one. */
 static const struct ns_row *doubtful_row(const struct ns_diagnosis *diagnosis)
 {
-    const struct ns_row *found = diagnosis->rows;
+    const struct ns_row *found = diagnosis->rows[0];
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (diagnosis->rows[i].verdict.doubt &&
+        if (diagnosis->rows[i]->verdict.doubt &&
             (found->verdict.doubt == NS_DOUBT_NOTHING || found->verdict.doubt == NS_DOUBT_NO_LOOKS))
-            found = &diagnosis->rows[i];
+            found = diagnosis->rows[i];
     return found;
 }
 
@@ -394,7 +394,7 @@ static const char *no_stall(const struct ns_diagnosis *diagnosis)
     uint64_t requests = 0, late = 0, late_ns = 0;
     bool misses = false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        const struct ns_row *row = &diagnosis->rows[i];
+        const struct ns_row *row = diagnosis->rows[i];
         connections += row->connections;
         requests += row->verdict.requests;
         late += row->verdict.late;
@@ -414,9 +414,9 @@ static const char *no_stall(const struct ns_diagnosis *diagnosis)
 
 const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
 {
-    const struct ns_row *doubtful = doubtful_row(diagnosis);
     if (diagnosis->n_rows == 0)
         return "cannot tell: no TCP connection with traffic was seen";
+    const struct ns_row *doubtful = doubtful_row(diagnosis);
     if (diagnosis->grade >= NS_GRADE_LIKELY)
         return stalls(diagnosis);
     const char *text = diagnosis->grade == NS_GRADE_CANNOT_TELL

@@ -83,7 +83,7 @@ static void print_full(const struct ns_row *row, int width)
         print_wrapped(i == 0 ? "cure" : "or", ns_diagnosis_cure(row, i), width);
 }
 
-static void print_short(const struct ns_row *row, int width)
+static void print_short(struct ns_row *row, int width)
 {
     const struct ns_verdict *verdict = &row->verdict;
     const char *more;
@@ -97,7 +97,7 @@ static void print_short(const struct ns_row *row, int width)
         more = ns_words("; %s", ns_diagnosis_proof(row));
     else
         more = ns_words("; %s%s", ns_count(verdict->requests, "request"),
-                        ns_words_longest_delay(row, 1, ""));
+                        ns_words_longest_delay(&row, 1, ""));
     print_words(ns_words("%s, %s: %s%s", ns_words_process(row->process), where(row),
                          ns_row_grade(row), more),
                 0, 2, width);
@@ -113,16 +113,16 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
     const int width = columns ? columns : WIDTH_DEFAULT;
     size_t full = 0, brief = 0, left = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
-            print_full(&diagnosis->rows[i], width);
+        if (is_full(diagnosis->rows[i]) && full++ < FULL_MOST)
+            print_full(diagnosis->rows[i], width);
     full = 0;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
-        if (is_full(&diagnosis->rows[i]) && full++ < FULL_MOST)
+        if (is_full(diagnosis->rows[i]) && full++ < FULL_MOST)
             continue;
         if (brief == 0)
             ns_print(stderr, "\n");
         if (brief++ < SHORT_MOST)
-            print_short(&diagnosis->rows[i], columns ? columns : INT_MAX);
+            print_short(diagnosis->rows[i], columns ? columns : INT_MAX);
         else
             left++;
     }

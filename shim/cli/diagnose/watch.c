@@ -58,17 +58,12 @@ static void judge_reach(const struct ns_facts *facts, struct ns_row_process *pro
 static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *process)
 {
     static struct ns_facts facts;
-    int error = ns_facts_ask(process->pid, NS_FACTS_PROGRAM, &facts);
-    process->is_stuck = error == -ETIMEDOUT;
+    int error = ns_row_process_look(process, NS_FACTS_PROGRAM, &facts);
     if (process->is_stuck)
         NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, facts.name);
-    if (facts.name[0])
-        snprintf(process->name, sizeof process->name, "%s", facts.name);
-    process->has_other_number |= facts.has_other_number;
     if (error)
         return;
     snprintf(process->exe, sizeof process->exe, "%s", facts.proc.exe);
-    process->has_shim = ns_shim_works(facts.loaded.shim);
     process->words_size = facts.words_size <= sizeof process->words ? facts.words_size : 0;
     memcpy(process->words, facts.words, process->words_size);
     process->has_variables = facts.has_variables;
@@ -83,29 +78,10 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
 {
     if (watched->owner)
         return watched->owner;
-    struct ns_row_process *process =
-        ns_diagnosis_process(session->diagnosis, watched->pid, watched->started);
+    struct ns_row_process *process = ns_diagnosis_process_of(session->diagnosis, watched);
     if (!process->exe[0] && !process->is_stuck)
         look_at(session->diagnosis, process);
-    if (!process->name[0]) /* it may have ended already */
-        snprintf(process->name, sizeof process->name, "%s",
-                 watched->pid == 0  ? "another user's process"
-                 : watched->name[0] ? watched->name
-                                    : "?");
-    watched->owner = process;
-    return process;
-}
-
-static struct ns_row connection_of(struct session *session, struct ns_watched *watched)
-{
-    return (struct ns_row){
-        .process = process_of(session, watched),
-        .source = NS_SOURCE_OUTSIDE,
-        .role = watched->role,
-        .is_peer = watched->is_peer,
-        .local = watched->local,
-        .remote = watched->remote,
-    };
+    return watched->owner = process;
 }
 
 static void take_hold(void *context, struct ns_watched *watched, const struct ns_hold *hold)
@@ -113,21 +89,21 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
     struct session *session = context;
     if (watched->is_behind)
         return;
-    struct ns_row connection = connection_of(session, watched);
-    const struct ns_row *row = ns_diagnosis_row(session->diagnosis, &connection);
-    ns_diagnosis_add_hold(session->diagnosis, row->id, hold);
+    const struct ns_row connection = ns_row_of(process_of(session, watched), watched);
+    struct ns_row *row = ns_diagnosis_row(session->diagnosis, &connection);
+    ns_diagnosis_add_hold(session->diagnosis, row, hold);
 }
 
 static void harvest(void *context, struct ns_watched *watched)
 {
     struct session *session = context;
-    process_of(session, watched);
+    struct ns_row_process *process = process_of(session, watched);
     if (!watched->ended && !session->final)
         return;
-    struct ns_row connection = connection_of(session, watched);
+    struct ns_row connection = ns_row_of(process, watched);
     ns_judge_verdict(&watched->judge, &connection.verdict);
     if (watched->is_behind && watched->traffic)
-        ns_diagnosis_behind(connection.process, &connection.verdict, &watched->remote);
+        ns_diagnosis_behind(process, &connection.verdict, &watched->remote);
     if (watched->is_behind)
         return;
     if (!watched->ended && !watched->traffic &&

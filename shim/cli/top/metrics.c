@@ -51,8 +51,8 @@ static const struct {
 };
 
 /* The labels of a service, or without a row those of a program. */
-static struct series *find(struct table *table, const struct ns_top_process *process,
-                           const struct ns_top_row *row, bool matters)
+static struct series *find(struct table *table, const struct ns_row_process *process,
+                           const struct ns_row *row, bool matters)
 {
     char labels[sizeof table->series->labels] = "process=\"";
     size_t n = strlen(labels), i = 1;
@@ -73,17 +73,18 @@ static struct series *find(struct table *table, const struct ns_top_process *pro
     return &table->series[i];
 }
 
-void ns_metrics_take_row(const struct ns_top_row *row, const struct ns_conclusion *conclusion)
+void ns_metrics_take_row(const struct ns_row *row)
 {
+    const struct ns_conclusion *conclusion = &row->conclusion;
     if (row->verdict.requests + conclusion->stalled == 0)
         return;
-    double *values = find(&services, &row->process, row, conclusion->stalled > 0)->values;
+    double *values = find(&services, row->process, row, conclusion->stalled > 0)->values;
     values[REQUESTS] += (double)row->verdict.requests;
     values[STALLED] += (double)conclusion->stalled;
     values[LOST] += conclusion->lost_ms / 1e3;
 }
 
-void ns_metrics_take_library(struct ns_top_process *process, const struct ns_stats *stats)
+void ns_metrics_take_library(struct ns_row_process *process, const struct ns_stats *stats)
 {
     const uint64_t done[] = {stats->sockets, stats->pushes, stats->acks};
     double *values = find(&programs, process, NULL, true)->values;
@@ -96,15 +97,11 @@ void ns_metrics_take_library(struct ns_top_process *process, const struct ns_sta
     process->has_done = true;
 }
 
-/* A process has a row for each of its services. */
-static void count_processes(const struct ns_top *top)
+static void count_processes(const struct ns_diagnosis *rows)
 {
-    for (size_t i = 0, first = 0; i < top->n_rows; i++, first = 0) {
-        const struct ns_top_process *process = &top->rows[i]->process;
-        while (top->rows[first]->process.pid != process->pid)
-            first++;
-        if (first == i)
-            find(&programs, process, NULL, process->shim == NS_SHIM_WORKS)->now[process->shim]++;
+    for (size_t i = 0; i < rows->n_processes; i++) {
+        const struct ns_row_process *process = rows->processes[i];
+        find(&programs, process, NULL, process->shim == NS_SHIM_WORKS)->now[process->shim]++;
     }
 }
 
@@ -142,7 +139,7 @@ int ns_metrics_write(const struct ns_top *top, const char *file)
     size_t length = 0;
     FILE *out = ns_allocated(open_memstream(&text, &length));
     if (top) {
-        count_processes(top);
+        count_processes(&top->interval);
         print(out, &top->tally);
     }
     fclose(out);

@@ -2,8 +2,6 @@
 /* Owns what `nagleshim top` prints: the table and the object of --json. */
 #include "cli/top/top.h"
 
-#include "cli/diagnose/diagnose.h"
-
 #include "cli/output.h"
 
 #include <stdio.h>
@@ -25,8 +23,8 @@ static void print_summary(FILE *out, const struct ns_top *top)
     unsigned stalling = 0;
     char clock[16];
     struct tm local;
-    for (size_t i = 0; i < top->n_rows; i++)
-        stalling += top->rows[i]->lost_rate > 0 && !ns_top_waits(top->rows[i]);
+    for (size_t i = 0; i < top->interval.n_rows; i++)
+        stalling += top->interval.rows[i]->lost_rate > 0 && !ns_top_waits(top->interval.rows[i]);
     strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
     ns_print(out, "nagleshim top - %s, %s, %u with traffic; %u row%s\n", clock,
              ns_count(tally->connections, "connection"), tally->busy, stalling,
@@ -46,12 +44,12 @@ static void print_summary(FILE *out, const struct ns_top *top)
 }
 
 /* The peer, as the last column shows it. */
-static const char *describe_peer(const struct ns_top_row *row)
+static const char *describe_peer(const struct ns_row *row)
 {
     bool is_server = row->role == NS_ROLE_SERVER, is_one = row->connections == 1;
-    const char *held = "", *where = ns_words_address(is_server ? &row->peer : &row->service);
-    if (row->held_by)
-        held = ns_words("held by %s[%d], ", row->held_by->process.name, row->held_by->process.pid);
+    const char *held = "", *where = ns_words_address(is_server ? &row->remote : &row->service);
+    if (row->other)
+        held = ns_words("held by %s, ", ns_words_process(row->other->process));
     if (is_server)
         where = ns_words("port %u%s%s", row->service.port, is_one ? ", " : "", is_one ? where : "");
     if (row->connections > 1 || (is_server && row->connections == 0))
@@ -70,7 +68,7 @@ static int places(const char *text)
 
 /* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 /* The column SHIM. */
-static const char *shim_of(const struct ns_top_process *process)
+static const char *shim_of(const struct ns_row_process *process)
 {
     const bool is_cured = process->is_cured && process->shim != NS_SHIM_WORKS;
     return is_cured ? "cured" : ns_shim_name(process->shim);
@@ -80,14 +78,15 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
     ns_words_forget(); /* this command may run for long */
-    for (size_t i = 0; i < top->n_rows; i++)
-        if (places(top->rows[i]->process.name) > width)
-            width = places(top->rows[i]->process.name);
+    for (size_t i = 0; i < top->interval.n_rows; i++)
+        if (places(top->interval.rows[i]->process->name) > width)
+            width = places(top->interval.rows[i]->process->name);
     print_summary(out, top);
     ns_print(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "LOST/S", "SHARE", width, "PROCESS",
              "PID", "ROLE", "SHIM", "HOLDS/S");
-    for (size_t i = 0; i < top->n_rows && i < most && ns_top_is_shown(top->rows[i]); i++) {
-        const struct ns_top_row *row = top->rows[i];
+    for (size_t i = 0;
+         i < top->interval.n_rows && i < most && ns_top_is_shown(top->interval.rows[i]); i++) {
+        const struct ns_row *row = top->interval.rows[i];
         char lost[16];
         bool is_unknown = row->holds_rate > 0 && row->verdict.grade == NS_GRADE_CANNOT_TELL;
         snprintf(lost, sizeof lost,
@@ -96,8 +95,8 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
                                      : "%.1f ",
                  row->lost_rate);
         ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
-                 row->process.name, width - places(row->process.name), "", row->process.pid,
-                 ns_role_name(row->role), shim_of(&row->process), row->holds_rate,
+                 row->process->name, width - places(row->process->name), "", row->process->pid,
+                 ns_role_name(row->role), shim_of(row->process), row->holds_rate,
                  describe_peer(row));
     }
 }
@@ -105,18 +104,18 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 void ns_top_fill_json(const struct ns_top *top)
 {
     cJSON_AddNumberToObject(ns_output_object(), "seconds", top->seconds);
-    for (size_t i = 0; i < top->n_rows && ns_top_is_shown(top->rows[i]); i++) {
-        const struct ns_top_row *row = top->rows[i];
+    for (size_t i = 0; i < top->interval.n_rows && ns_top_is_shown(top->interval.rows[i]); i++) {
+        const struct ns_row *row = top->interval.rows[i];
         cJSON *entry = ns_output_entry("rows");
-        ns_output_text(entry, "process", row->process.name);
-        cJSON_AddNumberToObject(entry, "pid", row->process.pid);
+        ns_output_text(entry, "process", row->process->name);
+        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
         ns_output_text(entry, "role", ns_role_name(row->role));
         ns_output_text(entry, "peer", describe_peer(row));
         cJSON_AddNumberToObject(entry, "connections", row->connections);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
-        ns_output_number(entry, "held_by", row->held_by ? row->held_by->process.pid : 0);
-        ns_output_text(entry, "library", shim_of(&row->process));
+        ns_output_number(entry, "held_by", row->other ? row->other->process->pid : 0);
+        ns_output_text(entry, "library", shim_of(row->process));
     }
 }
