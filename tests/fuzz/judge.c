@@ -60,6 +60,19 @@ static void check_verdict(const struct ns_judge *judge, const struct told *told)
     MUST((verdict.grade == NS_GRADE_CANNOT_TELL) == (verdict.doubt != NS_DOUBT_NOTHING));
     for (int i = 0; i < NS_WAIT_BUCKETS; i++)
         MUST(verdict.held_waits[i] <= verdict.waits[i]);
+    /* No claim exceeds what was held. */
+    const struct ns_conclusion claim = ns_verdict_conclude(&verdict, NULL);
+    MUST(claim.stalled <= told->stalls + told->maybe &&
+         claim.lost_ms <= (double)told->most_ns / 1e6);
+    struct ns_verdict other = verdict, reader = verdict;
+    reader.receiving = reader.gaps = reader.lone_acks = 2 * verdict.late + verdict.maybe;
+    reader.receiving_ns = reader.gaps_ns = verdict.late_ns;
+    ns_verdict_meet(&other, &reader);
+    const struct ns_conclusion both = ns_verdict_conclude(&other, NULL);
+    MUST(both.stalled <= verdict.stalls + verdict.maybe + verdict.late);
+    MUST(both.lost_ms <= (double)(verdict.most_ns + verdict.late_ns) / 1e6);
+    ns_verdict_bound_receiving(&reader, verdict.late, verdict.late_ns / 2);
+    MUST(reader.receiving <= verdict.late && reader.receiving_ns <= verdict.late_ns / 2);
     struct ns_verdict sum = {0};
     ns_verdict_add(&sum, &verdict);
     MUST(sum.grade == verdict.grade && sum.doubt == verdict.doubt);
