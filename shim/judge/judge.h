@@ -67,37 +67,42 @@ struct ns_hold {
     struct ns_look look; /* the sample that proves it */
 };
 
+/* Sums over connections: */
+#define NS_VERDICT_SUMS(X)                                                                         \
+    X(looks)         /* samples */                                                                 \
+    X(requests)      /* answers after a write; from outside a lower bound */                       \
+    X(stalls)        /* certain holds */                                                           \
+    X(late_acks)     /* stalls longer than a round trip: the peer's ACK was late */                \
+    X(maybe)         /* holds whose answer came later than the release explains */                 \
+    X(early)         /* those of them during which answers to earlier bytes came */                \
+    X(late)          /* holds for which nobody waited */                                           \
+    X(late_ns)       /* length of these */                                                         \
+    X(unprovable)    /* holds for whose proof the kernel reported too little */                    \
+    X(answered_ns)   /* from release to answer, of stalls and maybe */                             \
+    X(prompt_ns)     /* of the stalls alone */                                                     \
+    X(held_waits_ns) /* length of waits with a hold */                                             \
+    X(free)          /* waits for answers without a hold */                                        \
+    X(free_ns)       /* length of these */                                                         \
+    X(certain_ns)    /* lost by the stalls */                                                      \
+    X(most_ns)       /* upper bound: lost by stalls and maybe */                                   \
+    X(waited_ns)     /* in waits for answers; from outside 0 */                                    \
+    X(delivered)     /* holds after which the other end, which reads, got data */                  \
+    X(receiving)     /* answers that this end's delayed ACK seems to have delayed */               \
+    X(receiving_ns)  /* upper bound: what these cost */                                            \
+    X(lone_acks)     /* from outside: data before which a delayed ACK of this end left */          \
+    X(gaps)          /* those that came about one round trip after it */                           \
+    X(gaps_ns)       /* how long after earlier data */                                             \
+    X(segments)      /* sent meanwhile */                                                          \
+    X(calls)         /* writes and reads of the program; from outside 0 */
+
 struct ns_verdict {
     enum ns_grade grade;
     enum ns_doubt doubt; /* the reason for CANNOT_TELL */
-    /* Sums over connections, from looks to calls: */
-    uint64_t looks;         /* samples */
-    uint64_t requests;      /* answers after a write; from outside a lower bound */
-    uint64_t stalls;        /* certain holds */
-    uint64_t late_acks;     /* stalls longer than a round trip: the peer's ACK was late */
-    uint64_t maybe;         /* holds whose answer came later than the release explains */
-    uint64_t early;         /* those of them during which answers to earlier bytes came */
-    uint64_t late;          /* holds for which nobody waited */
-    uint64_t late_ns;       /* length of these */
-    uint64_t unprovable;    /* holds for whose proof the kernel reported too little */
-    uint64_t answered_ns;   /* from release to answer, of stalls and maybe */
-    uint64_t prompt_ns;     /* of the stalls alone */
-    uint64_t held_waits_ns; /* length of waits with a hold */
-    uint64_t free;          /* waits for answers without a hold */
-    uint64_t free_ns;       /* length of these */
-    uint64_t certain_ns;    /* lost by the stalls */
-    uint64_t most_ns;       /* upper bound: lost by stalls and maybe */
-    uint64_t waited_ns;     /* in waits for answers; from outside 0 */
-    uint64_t delivered;     /* holds after which the other end, which reads, got data: it was
-                               sampled, too */
-    uint64_t receiving;     /* answers that this end's delayed ACK seems to have delayed */
-    uint64_t receiving_ns;  /* upper bound: what these cost */
-    uint64_t lone_acks;     /* from outside: data before which a delayed ACK of this end left */
-    uint64_t gaps;          /* those that came about one round trip after it */
-    uint64_t gaps_ns;       /* how long after earlier data */
+    /* Sums over connections: */
+#define NS_MEMBER(name) uint64_t name;
+    NS_VERDICT_SUMS(NS_MEMBER)
+#undef NS_MEMBER
     uint64_t delays[NS_DELAY_COUNT], delays_ns[NS_DELAY_COUNT];
-    uint64_t segments; /* sent meanwhile */
-    uint64_t calls;    /* writes and reads of the program; from outside 0 */
     /* The extremes: */
     uint64_t watched_ns;              /* from the first sample to the last */
     uint64_t shortest_ns, longest_ns; /* of the stalls */

@@ -247,9 +247,13 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
     if (one->proof.end && (sum->proof.end == 0 || (one->proof.certain && !sum->proof.certain)))
         sum->proof = one->proof;
     sum->asks |= one->asks;
-    uint64_t *to = &sum->looks;
-    for (const uint64_t *from = &one->looks; from <= &one->calls; from++)
-        *to++ += *from;
+#define NS_SUM(name) sum->name += one->name;
+    NS_VERDICT_SUMS(NS_SUM)
+#undef NS_SUM
+    for (enum ns_delay delay = 0; delay < NS_DELAY_COUNT; delay++) {
+        sum->delays[delay] += one->delays[delay];
+        sum->delays_ns[delay] += one->delays_ns[delay];
+    }
     for (size_t i = 0; i < NS_WAIT_BUCKETS; i++) {
         sum->waits[i] += one->waits[i];
         sum->held_waits[i] += one->held_waits[i];
