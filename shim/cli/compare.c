@@ -20,12 +20,11 @@ enum { RUNS_DEFAULT = 7 };
 enum { WITHOUT, WITH, ARMS };
 
 /* What is measured: the lines of the table, and the members of --json. */
-enum { MEDIAN, LONGEST, STALLS, VALUES };
+enum { MEDIAN, STALLS, VALUES };
 static const struct {
     const char *line, *member;
 } values[VALUES] = {
     [MEDIAN] = {"ms a run, median", "median_ms"},
-    [LONGEST] = {"ms a run, longest", "longest_ms"},
     [STALLS] = {"stalls a run, seen from outside", "stalls"},
 };
 
@@ -100,19 +99,6 @@ static int run_once(struct comparison *comparison, unsigned number)
     return status;
 }
 
-/* A run with the library has failed: does one without it, too? */
-static void say_failure(struct comparison *comparison)
-{
-    int *failed = comparison->failed;
-    int status = failed[WITH] ? run_once(comparison, WITHOUT) : NS_EXIT_YES;
-    bool differs = !failed[WITHOUT] && status == NS_EXIT_YES && !comparison->interrupted;
-    ns_say("a run %s the library failed with status %d%s, so nothing can be compared",
-           failed[WITHOUT] ? "without" : "with", failed[failed[WITHOUT] ? WITHOUT : WITH],
-           differs                           ? ", and one without it did not"
-           : failed[WITHOUT] && failed[WITH] ? ", as one with it did"
-                                             : "");
-}
-
 /* Each pair in random order, so that slow changes of the machine favour neither kind. */
 static int run_all(struct comparison *comparison)
 {
@@ -130,8 +116,10 @@ static int run_all(struct comparison *comparison)
     }
     if (progress)
         ns_print(stderr, "\r\033[K");
-    if (comparison->failed[WITH] || comparison->failed[WITHOUT])
-        say_failure(comparison);
+    for (unsigned number = 0; number < ARMS; number++)
+        if (comparison->failed[number])
+            ns_say("a run %s the library failed with status %d, so nothing can be compared",
+                   number == WITH ? "with" : "without", comparison->failed[number]);
     return comparison->interrupted ? NS_EXIT_INTERRUPTED : status;
 }
 
@@ -143,7 +131,6 @@ static void conclude(struct comparison *comparison)
     for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
         arm->values[STALLS] /= arm->n;
         arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */
-        arm->values[LONGEST] = arm->ms[arm->n - 1];
     }
 }
 
