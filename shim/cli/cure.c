@@ -54,7 +54,7 @@ static bool is_kernel_since(const char *version)
 static bool read_options(struct ns_cure *cure)
 {
     *cure =
-        (struct ns_cure){.pid = (pid_t)ns_option_number(NS_CURE_PID, 0),
+        (struct ns_cure){.pids = ns_option_pids(),
                          .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
                          .unit = ns_option_text(NS_CURE_UNIT),
                          .all = ns_option_text(NS_CURE_ALL),
@@ -199,11 +199,14 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
                            : "");
     if (cure->dry_run)
         return;
+    const char *what = "";
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
         if (ns_option_named(selections[i]))
-            ns_output_line("To restore the options: nagleshim cure --undo --%s%s%s", selections[i],
-                           *ns_option_named(selections[i]) ? " " : "",
-                           ns_option_named(selections[i]));
+            what = ns_words(" --%s%s%s", selections[i], *ns_option_named(selections[i]) ? " " : "",
+                            ns_option_named(selections[i]));
+    for (const pid_t *pid = cure->pids; *pid; pid++)
+        what = ns_words("%s --pid %d", pid == cure->pids ? "" : what, *pid);
+    ns_output_line("To restore the options: nagleshim cure --undo%s", what);
 }
 
 /* Returns the exit status. */
@@ -474,7 +477,7 @@ static int cure_sockets(struct ns_cure *cure)
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? ns_watch_say_error(cure->pid, error) : report(cure);
+    return error ? ns_watch_say_error(*cure->pids, error) : report(cure);
 }
 
 int ns_cure_main(void)

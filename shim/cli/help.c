@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One line for each way to use the verb; before is printed before the first one. */
-static void print_usage(FILE *stream, const struct ns_verb *verb, const char *before)
+/* One line for each way to use the verb. */
+static void print_usage(const struct ns_verb *verb)
 {
+    const char *before = "usage: ";
     for (const char *way = verb->usage, *end; way; way = *end ? end + 1 : NULL) {
         end = strchrnul(way, '\n');
-        ns_print(stream, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
+        ns_print(stdout, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
                  (int)(end - way), way);
         before = "       ";
     }
@@ -73,7 +74,7 @@ bool ns_help_print(const char *command)
         print_main();
     if (!verb)
         return !command;
-    print_usage(stdout, verb, "usage: ");
+    print_usage(verb);
     ns_print_lines(stdout, ns_words("\n%s", verb->about));
     print_options(verb->word);
     return true;
@@ -81,6 +82,8 @@ bool ns_help_print(const char *command)
 
 void ns_help_usage(void)
 {
-    for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        print_usage(stderr, verb, verb == ns_verbs ? "usage: " : "       ");
+    ns_print(stderr, "usage: nagleshim COMMAND [OPTIONS]; all commands: nagleshim help\n"
+                     "  nagleshim diagnose -- PROGRAM  does it stall?\n"
+                     "  nagleshim run -- PROGRAM       run it without the stalls\n"
+                     "  nagleshim cure --unit NAME     end those of a service that runs\n");
 }

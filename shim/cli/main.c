@@ -55,7 +55,7 @@ static int dispatch(int argc, char **argv)
     const char *word = argv[1];
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
         word = "help";
-    else if (strcmp(word, "--version") == 0)
+    else if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
         word = "version";
     const struct ns_verb *verb = ns_verbs_find(word);
     if (!verb)

@@ -105,6 +105,8 @@ static struct value {
 } values[NS_OPTION_END - NS_OPTION_BASE];
 
 struct ns_list ns_operands;
+static pid_t *pids; /* of --pid */
+static size_t n_pids;
 
 static const char *mistake; /* the message about the first one */
 
@@ -153,6 +155,15 @@ static void take_number(const struct ns_verb_option *row, double *number)
                most, optarg);
 }
 
+static void add_pid(pid_t pid)
+{
+    for (size_t i = 0; i < n_pids; i++)
+        if (pids[i] == pid)
+            return;
+    NS_GROW(pids, n_pids);
+    pids[n_pids++] = pid;
+}
+
 /* optarg is the value of the option that row describes. */
 static void take(const struct ns_verb_option *row)
 {
@@ -170,6 +181,8 @@ static void take(const struct ns_verb_option *row)
                optarg, optarg);
     else if (row->takes >= NS_TAKES_GRADE && ns_words_find(row->takes, optarg) < 0)
         REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
+    if (row->takes == NS_TAKES_PID)
+        add_pid((pid_t)value->number);
 }
 
 /* The verb takes no words. */
@@ -210,6 +223,13 @@ const char *ns_option_text(enum ns_option id)
 double ns_option_number(enum ns_option id, double otherwise)
 {
     return ns_option_text(id) ? values[id - NS_OPTION_BASE].number : otherwise;
+}
+
+const pid_t *ns_option_pids(void)
+{
+    NS_GROW(pids, n_pids);
+    pids[n_pids] = 0;
+    return pids;
 }
 
 struct ns_list *ns_option_list(enum ns_option id)

@@ -4,6 +4,7 @@
 #define NS_VERBS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* compare: runs of each kind. With fewer than 5, no difference can be significant. */
 enum { NS_RUNS_LEAST = 5, NS_RUNS_MOST = 1000 };
@@ -25,7 +26,7 @@ enum ns_takes {
     NS_TAKES_FILE,
     NS_TAKES_PROGRAM,
     NS_TAKES_LIST, /* a text; the option may be repeated */
-    NS_TAKES_PID,
+    NS_TAKES_PID, /* the option may be repeated */
     NS_TAKES_NUMBER,
     NS_TAKES_SECONDS,
     NS_TAKES_MS,
@@ -87,6 +88,9 @@ double ns_option_number(enum ns_option id, double otherwise);
 
 /* The same of the verb's option with this long name. */
 const char *ns_option_named(const char *name);
+
+/* The process ids of --pid, each once, and a 0. */
+const pid_t *ns_option_pids(void);
 
 /* The values of an option that may be repeated. */
 struct ns_list *ns_option_list(enum ns_option id);

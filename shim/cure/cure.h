@@ -8,6 +8,8 @@
 #include "watch/diag.h"
 #include "watch/owners.h"
 
+#include <poll.h>
+
 enum ns_cure_result {
     NS_CURE_CHANGED,
     NS_CURE_UNCHANGED, /* it has the options already */
@@ -39,8 +41,9 @@ struct ns_cure_socket;
 
 struct ns_cure {
     /* options */
-    pid_t pid;
-    int process; /* of --pid, by ns_cure_open_process; -1: none */
+    const pid_t *pids;    /* of --pid; they end with a 0 */
+    struct pollfd *ended; /* of each, by ns_cure_open_process */
+    size_t n_ended;
     const char *unit;
     unsigned port;
     struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
@@ -77,7 +80,7 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
 
 /* --- scan.c: all sockets --------------------------------------------------------------------- */
 
-/* Selects the processes. 0; -ESRCH: no such process. */
+/* Selects the processes. 0; -ESRCH: no process cure->pids[0], to which that has been moved. */
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
@@ -92,7 +95,7 @@ bool ns_cure_has_unowned(const struct ns_cure *cure);
 /* Closes the network namespaces of processes, until the next scan with refresh. */
 void ns_cure_release_owners(struct ns_cure *cure);
 
-/* Did --pid's process end? */
+/* Did all processes of --pid end? */
 bool ns_cure_is_over(const struct ns_cure *cure);
 
 #endif

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +62,7 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
 /* Is the innermost cured group of the process none of those that were selected? */
 static bool is_of_others(const struct ns_cure *cure, pid_t pid)
 {
-    const bool by_group = !cure->pid && !cure->port;
+    const bool by_group = !*cure->pids && !cure->port;
     const struct ns_group *group = by_group ? ns_groups_of(&cure->cured, pid) : NULL;
     const struct ns_group *chosen = group ? ns_groups_with(&cure->groups, group->id) : NULL;
     return group && (!chosen || chosen->error == -EEXIST);
@@ -289,10 +288,15 @@ int ns_cure_begin(struct ns_cure *cure)
     int error = 0;
     ns_netns_raise_limit();
     cure->owners.all = cure->all || cure->port;
-    cure->owners.children = cure->pid != 0;
-    cure->process = cure->pid ? ns_cure_open_process(cure->pid) : -1;
-    if (cure->pid)
-        error = cure->process < 0 ? cure->process : ns_owners_add(&cure->owners, cure->pid);
+    cure->owners.children = *cure->pids != 0;
+    for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
+        int fd = ns_cure_open_process(*pid);
+        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid);
+        if (error)
+            cure->pids = pid;
+        NS_GROW(cure->ended, cure->n_ended);
+        cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
     if (!error)
         error = find_owners(cure);
     return error;
@@ -325,6 +329,5 @@ void ns_cure_release_owners(struct ns_cure *cure)
 
 bool ns_cure_is_over(const struct ns_cure *cure)
 {
-    struct pollfd ended = {.fd = cure->process, .events = POLLIN};
-    return poll(&ended, 1, 0) > 0;
+    return cure->n_ended > 0 && poll(cure->ended, cure->n_ended, 0) == (int)cure->n_ended;
 }

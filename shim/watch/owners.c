@@ -70,17 +70,17 @@ static int open_process(pid_t pid)
     return directory >= 0 ? directory : errno == ENOENT ? -ESRCH : -errno;
 }
 
-static bool is_chosen(const struct ns_owners *owners, pid_t pid)
+const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid)
 {
     for (size_t i = 0; i < owners->n_processes; i++)
         if (owners->processes[i].pid == pid)
-            return true;
-    return false;
+            return &owners->processes[i];
+    return NULL;
 }
 
 int ns_owners_add(struct ns_owners *owners, pid_t pid)
 {
-    if (is_chosen(owners, pid))
+    if (ns_owners_process(owners, pid))
         return 0;
     NS_AUTO_CLOSE int directory = open_process(pid);
     if (directory < 0)
@@ -194,7 +194,7 @@ static bool next_of_all(struct ns_owners *owners)
     do
         entry = readdir(owners->round.all);
     while (entry && (!isdigit((unsigned char)entry->d_name[0]) ||
-                     is_chosen(owners, (pid_t)atoi(entry->d_name))));
+                     ns_owners_process(owners, (pid_t)atoi(entry->d_name))));
     if (!entry)
         return false;
     pid_t pid = (pid_t)atoi(entry->d_name);

@@ -96,6 +96,9 @@ struct ns_owners {
 /* Add a process. 0 or -ESRCH. Missing permission is only noticed by the next round. */
 int ns_owners_add(struct ns_owners *owners, pid_t pid);
 
+/* One that was added and had not ended in the last round, or NULL. */
+const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid);
+
 /* Continue to read the descriptors of all processes and new children until this time
  * (CLOCK_MONOTONIC ns), since there may be very many. 1: there is more; 0: the round is complete.
  * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */

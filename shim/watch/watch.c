@@ -296,28 +296,35 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return due(&watch->lists, LIST_MS, SHARE);
 }
 
-int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch **out)
+/* Reads the descriptors of these processes for the first time. */
+static int choose(struct ns_watch *watch, const pid_t **pids)
+{
+    struct ns_owners *owners = &watch->table.owners;
+    const pid_t *const first = *pids;
+    int error = 0;
+    for (; !error && **pids; *pids += !error)
+        error = ns_owners_add(owners, **pids);
+    if (error)
+        return error;
+    error = step_descriptors(watch, UINT64_MAX);
+    for (*pids = first; !error && **pids; *pids += !error) {
+        const struct ns_watched_process *process = ns_owners_process(owners, **pids);
+        error = !process ? -ESRCH : process->denied ? -EACCES : 0;
+    }
+    return error;
+}
+
+int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct ns_watch **out)
 {
     struct ns_watch *watch = ns_allocate(1, sizeof *watch);
     struct timespec tick;
-    int error = 0;
-    bool all = pid == 0;
     ns_netns_raise_limit();
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     watch->tick = (uint64_t)tick.tv_nsec;
-    watch->table.owners.all = all;
+    watch->table.owners.all = **pids == 0;
     watch->table.owners.children = true;
     ns_sampler_begin(&watch->sampler, held, context);
-    if (!all)
-        error = ns_owners_add(&watch->table.owners, pid);
-    if (!error)
-        error = step_descriptors(watch, UINT64_MAX);
-    if (!error && !all && watch->table.owners.n_processes == 0)
-        error = -ESRCH;
-    /* Its children, which are behind it, may belong to another user. */
-    const struct ns_watched_process *first = watch->table.owners.processes;
-    if (!error && !all && (first->pid != pid || first->denied))
-        error = -EACCES;
+    int error = choose(watch, pids);
     if (!error)
         error = step_list(watch, UINT64_MAX);
     /* A list walks the kernel's whole table, which may take 20 ms. The list that finds the first

@@ -11,13 +11,14 @@
 
 struct ns_watch;
 
-/* Watch a process and its children, now and later, with the other ends of their connections if they
- * are on this host, and some connections of the processes there to further servers; pid 0: every
- * process that the caller may examine.
- * -EPERM or -EACCES: pid may not be examined; -ESRCH: it does not exist; -EPROTONOSUPPORT: the
- * kernel has no INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a
- * program must be forked before. Calls held while samples are taken. */
-int ns_watch_open(pid_t pid, ns_watch_held held, void *context, struct ns_watch **watch);
+/* Watch processes, whose pids end with a 0, and their children, now and later, with the other ends
+ * of their connections if they are on this host, and some connections of the processes there to
+ * further servers; without a pid: every process that the caller may examine.
+ * -EPERM or -EACCES: **pids may not be examined; -ESRCH: it does not exist, where *pids has been
+ * moved to it; -EPROTONOSUPPORT: the kernel has no INET_DIAG. Raises the soft limit of descriptors
+ * to the hard limit, so that a program must be forked before. Calls held while samples are taken.
+ */
+int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 
 /* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due. */

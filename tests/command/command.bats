@@ -4,10 +4,10 @@
 
 load ../helpers/command
 
-@test "version and --version print the version that the Makefile names" {
+@test "version, -V and --version print the version that the Makefile names" {
     local version word
     version=$(sed -n 's/^VERSION := //p' Makefile)
-    for word in version --version; do
+    for word in version -V --version; do
         run --separate-stderr "$NS" "$word"
         expect 0 output is "nagleshim $version"
     done
@@ -42,9 +42,19 @@ load ../helpers/command
     expect 0 output has "usage: nagleshim check"
 }
 
-@test "without a subcommand the usage goes to stderr, and the status is 2" {
+@test "without a subcommand three examples go to stderr, and the status is 2" {
+    local verb
     run --separate-stderr "$NS"
-    expect 2 output is "" stderr has "usage: nagleshim run"
+    expect 2 output is "" stderr has "nagleshim help"
+    [[ ${#stderr_lines[@]} -eq 4 ]] || unexpected
+    for verb in diagnose run cure; do
+        [[ $stderr == *"  nagleshim $verb -"* ]] || unexpected
+    done
+}
+
+@test "the help begins with diagnose, run and cure" {
+    run --separate-stderr "$NS" help
+    [[ ${lines[3]} == "  diagnose "* && ${lines[4]} == "  run "* && ${lines[5]} == "  cure "* ]] || unexpected
 }
 
 @test "an unknown command or option is reported in one line that says where help is" {

@@ -92,7 +92,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
         .diagnosis = diagnosis,
         .command = program_invocation_name,
         .program = options->program,
-        .pid = options->pid,
+        .pid = *options->pids && options->pids[1] ? -1 : *options->pids,
         .policy = ns_diagnosis_policy(diagnosis),
     };
     bool written = write_policy(&options->policy, &report);
@@ -152,7 +152,7 @@ static int run(struct ns_diagnose_options *options)
 
 static bool is_clear(const struct ns_diagnose_options *options)
 {
-    int subjects = (options->program != NULL) + (options->pid != 0) + options->all;
+    int subjects = (options->program != NULL) + (*options->pids != 0) + options->all;
     const char *policy = options->policy.name;
     struct stat st;
     if (subjects == 0)
@@ -174,7 +174,7 @@ static bool take_options(struct ns_diagnose_options *options)
     const char *grade = ns_option_text(NS_DIAGNOSE_FAIL_ON);
     *options = (struct ns_diagnose_options){
         .program = ns_operands.n > 0 ? ns_operands.words : NULL,
-        .pid = (pid_t)ns_option_number(NS_DIAGNOSE_PID, 0),
+        .pids = ns_option_pids(),
         .all = ns_option_text(NS_DIAGNOSE_ALL),
         .seconds = ns_option_number(NS_DIAGNOSE_FOR, 0),
         .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),

@@ -186,8 +186,8 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
 /* --- watch.c and observe.c: the views from outside and from inside --- */
 
 struct ns_diagnose_options {
-    char **program; /* NULL: watch running processes */
-    pid_t pid;      /* 0: none */
+    char **program;    /* NULL: watch running processes */
+    const pid_t *pids; /* of --pid; they end with a 0 */
     bool all;
     double seconds;        /* 0: until the program ends or a signal comes */
     enum ns_grade fail_on; /* 0: exit with the program's status */
@@ -263,7 +263,7 @@ struct ns_report {
     const struct ns_diagnosis *diagnosis;
     const char *command;     /* this command, as it was typed */
     char *const *program;    /* the program that was started, or NULL */
-    pid_t pid;               /* the process that was watched; 0: not only one */
+    pid_t pid;               /* the process that was watched; 0: every one; -1: several */
     const char *subject;     /* a command line, "process 17", or "every process" */
     cJSON *policy;           /* NULL: none is needed */
     const char *policy_file; /* where it was written; NULL: nowhere */

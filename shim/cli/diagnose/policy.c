@@ -373,9 +373,10 @@ const char *ns_report_command(const struct ns_report *report, const struct ns_ro
 void ns_report_advise(struct ns_report *report)
 {
     const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows[0] : NULL;
-    report->subject = filled(report->program ? joined(report->program, false)
-                             : report->pid   ? ns_words("process %d", report->pid)
-                                             : "every process");
+    report->subject = filled(report->program   ? joined(report->program, false)
+                             : report->pid > 0 ? ns_words("process %d", report->pid)
+                             : report->pid < 0 ? "several processes"
+                                               : "every process");
     report->next = filled(next_step(report, first));
     report->now = filled(at_once(report, first));
 }

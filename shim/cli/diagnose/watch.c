@@ -157,6 +157,15 @@ static bool is_gone(pid_t pid)
     return ns_state_is_gone(AT_FDCWD, path);
 }
 
+/* Have all processes of --pid ended? */
+static bool are_gone(const pid_t *pids)
+{
+    bool was_asked = *pids;
+    while (*pids && is_gone(*pids))
+        pids++;
+    return was_asked && !*pids;
+}
+
 /* Is it time to stop? */
 static bool is_over(struct session *session)
 {
@@ -164,7 +173,7 @@ static bool is_over(struct session *session)
     session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
-    return asked || (session->options->pid && is_gone(session->options->pid));
+    return asked || are_gone(session->options->pids);
 }
 
 static void watch(struct session *session)
@@ -254,10 +263,11 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     clock_gettime(CLOCK_REALTIME, &real);
     diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error =
-        ns_watch_open(child ? child->pid : options->pid, take_hold, &session, &session.watch);
+    const pid_t of_child[] = {child ? child->pid : 0, 0};
+    const pid_t *pids = child ? of_child : options->pids;
+    int error = ns_watch_open(&pids, take_hold, &session, &session.watch);
     if (error)
-        return ns_watch_say_error(child ? child->pid : options->pid, error);
+        return ns_watch_say_error(*pids, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);

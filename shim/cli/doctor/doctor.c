@@ -140,24 +140,25 @@ static int print(const struct ns_examination *examination)
     return is_denied ? NS_EXIT_DENIED : status;
 }
 
+/* Why ns_examine failed. Returns the exit status. */
+static int say_failure(pid_t pid, int error)
+{
+    if (error == -ETIMEDOUT)
+        ns_say("process %d: " NS_PROC_STUCK, pid);
+    else if (error == -ESRCH)
+        ns_say("there is no process %d, or it has ended", pid);
+    else if (!ns_proc_is_denied(error))
+        ns_say("cannot read process %d: %s", pid, strerror(-error));
+    else
+        ns_say("process %d: permission denied: %s", pid, denied_text());
+    return ns_proc_is_denied(error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
+}
+
 static int show_process(pid_t pid)
 {
     static struct ns_examination examination;
-    int status = NS_EXIT_ERROR;
     int error = ns_examine(&examination, pid, true);
-    if (!error) {
-        status = print(&examination);
-    } else if (ns_proc_is_denied(error)) {
-        ns_say("process %d: permission denied: %s", pid, denied_text());
-        status = NS_EXIT_DENIED;
-    } else if (error == -ETIMEDOUT) {
-        ns_say("process %d: " NS_PROC_STUCK, pid);
-    } else if (error == -ESRCH) {
-        ns_say("there is no process %d, or it has ended", pid);
-    } else {
-        ns_say("cannot read process %d: %s", pid, strerror(-error));
-    }
-    return status;
+    return error ? say_failure(pid, error) : print(&examination);
 }
 
 /* How many processes there are of each kind; the names are members of "counts". */
@@ -290,11 +291,28 @@ static int conclude(const unsigned census[KINDS])
                  census[WORKS], all));
 }
 
-static int show_all(void)
+/* The table of the processes of --pid. Returns the exit status of those that could not be read. */
+static int list_chosen(const pid_t *pids, unsigned census[KINDS])
+{
+    static struct ns_examination examination;
+    int status = NS_EXIT_YES;
+    for (; *pids; pids++) {
+        int error = ns_examine(&examination, *pids, true);
+        if (error)
+            status = say_failure(*pids, error);
+        else
+            list(census, &examination);
+    }
+    return status;
+}
+
+/* In a table: the processes of --pid, or all. */
+static int show_table(const pid_t *pids)
 {
     unsigned census[KINDS] = {0};
     ns_output_expect("processes");
-    if (ns_proc_each(visit, census) != 0)
+    int failed = list_chosen(pids, census);
+    if (!*pids && ns_proc_each(visit, census) != 0)
         return NS_FAIL("/proc is not mounted or cannot be read");
     cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
     for (unsigned i = 0; i < KINDS; i++)
@@ -304,17 +322,18 @@ static int show_all(void)
                        census[OTHERS]);
     if (census[DENIED] > 0)
         ns_output_fact("not readable", "%u: %s", census[DENIED], denied_text());
-    return conclude(census);
+    int status = conclude(census);
+    return failed ? failed : status;
 }
 
 int ns_doctor_main(void)
 {
     const bool all = ns_option_text(NS_DOCTOR_ALL);
-    const pid_t pid = (pid_t)ns_option_number(NS_DOCTOR_PID, 0);
-    if ((ns_operands.n > 0) + (pid > 0) + all != 1)
+    const pid_t *pids = ns_option_pids();
+    if ((ns_operands.n > 0) + (*pids != 0) + all != 1)
         return NS_FAIL(
             "one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
-    if (all)
-        return show_all();
-    return pid ? show_process(pid) : ns_doctor_program(ns_operands.words, ns_operands.n);
+    if (all || (*pids && pids[1]))
+        return show_table(pids);
+    return *pids ? show_process(*pids) : ns_doctor_program(ns_operands.words, ns_operands.n);
 }

@@ -20,7 +20,6 @@
 #define SECOND 1000000000U
 
 static bool once;
-static pid_t pid;           /* of --pid, or 0 */
 static const char *metrics; /* the file of --openmetrics, or NULL */
 
 static volatile sig_atomic_t asked_to_end;
@@ -72,6 +71,16 @@ static void remove_metrics(void)
         unlink(unfinished);
 }
 
+/* Have all processes of --pid ended? */
+static bool are_gone(void)
+{
+    const pid_t *pids = ns_option_pids();
+    bool was_asked = *pids;
+    while (*pids && kill(*pids, 0) != 0 && errno == ESRCH)
+        pids++;
+    return was_asked && !*pids;
+}
+
 static int show(struct ns_top *top)
 {
     const double interval = ns_option_number(NS_TOP_INTERVAL, metrics ? 15 : 2);
@@ -95,15 +104,15 @@ static int show(struct ns_top *top)
             break;
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         status = print(top, screen);
-        /* The reader of the lines or the process may have ended. */
-        if (fflush(stdout) != 0 || (pid && kill(pid, 0) != 0 && errno == ESRCH))
+        /* The reader of the lines or the processes may have ended. */
+        if (fflush(stdout) != 0 || are_gone())
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
         ns_screen_end();
     if (once && !error)
         unfinished = NULL;
-    return error ? ns_watch_say_error(pid, error) : status;
+    return error ? ns_watch_say_error(0, error) : status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
@@ -121,13 +130,13 @@ int ns_top_main(void)
     static struct ns_top top; /* the end of the command releases it */
     once = ns_option_text(NS_TOP_ONCE) || ns_output_object();
     metrics = ns_option_text(NS_TOP_OPENMETRICS);
-    pid = (pid_t)ns_option_number(NS_TOP_PID, 0);
     if (ns_output_object() && metrics)
         return NS_FAIL("--json and --openmetrics cannot be used together");
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    int error = ns_watch_open(pid, ns_top_take_hold, &top, &top.watch);
+    const pid_t *pids = ns_option_pids();
+    int error = ns_watch_open(&pids, ns_top_take_hold, &top, &top.watch);
     if (error)
-        return ns_watch_say_error(pid, error);
+        return ns_watch_say_error(*pids, error);
     struct ns_state self;
     if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
         top.newest = top.newer = self.start;

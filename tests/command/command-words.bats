@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# Promise: One option and one word mean the same in every verb of the command.
+# shellcheck disable=SC2154 # bats sets $output and $status
+
+load ../helpers/command
+
+# Starts a program with a connection of its own that sends a byte a hundred times per second: $one, and $two.
+two_programs() {
+    local which
+    for which in one two; do
+        ns_start $which perl -MIO::Socket::INET -e '$| = 1; $l = IO::Socket::INET->new(Listen => 1) or die;
+            $a = IO::Socket::INET->new("127.0.0.1:" . $l->sockport) or die; $b = $l->accept; print "ready\n";
+            for (1 .. 3000) { syswrite $a, "x"; sysread $b, $_, 1; select undef, undef, undef, 0.01 }'
+        ns_wait_for "$T/$which.out" ready
+    done
+    one=${NS_PID[one]} two=${NS_PID[two]}
+}
+
+@test "--pid may be given several times, in diagnose, top, doctor and cure" {
+    local command
+    has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
+    two_programs
+    run --separate-stderr "$NS" diagnose --for 1 --json - --pid "$one" --pid "$two" --pid "$one"
+    jq -e --argjson pids "[$one, $two]" '[.rows[].process.pid] | unique == ($pids | sort)' <<<"$output"
+    for command in "top --json" "doctor --json" "cure --json --dry-run"; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --pid "$one" --pid "$two" --pid "$one"
+        jq -e --argjson pids "[$one, $two]" '[(.rows // .processes)[].pid] | unique == ($pids | sort)' <<<"$output"
+    done
+    # The one that is not there is named, wherever it stands.
+    for command in "diagnose --for 1" "top --once" "doctor" "cure --dry-run"; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --pid "$one" --pid 4194304
+        expect 2 stderr has "nagleshim ${command%% *}: there is no process 4194304"
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --pid 4194304 --pid "$one"
+        expect 2 stderr has "nagleshim ${command%% *}: there is no process 4194304"
+    done
+    # The control: each alone.
+    run --separate-stderr "$NS" top --json --pid "$two"
+    jq -e --argjson pid "$two" '[.rows[].pid] | unique == [$pid]' <<<"$output"
+}
+
+@test "diagnose, top and cure go on until the last process of --pid has ended" {
+    has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
+    two_programs
+    ns_start diagnose "$NS" diagnose --pid "$one" --pid "$two"
+    ns_start top "$NS" top --interval 0.5 --pid "$one" --pid "$two"
+    ns_start cure "$NS" cure --follow --pid "$one" --pid "$two"
+    sleep 1
+    ns_stop one
+    sleep 1.5
+    kill -0 "${NS_PID[diagnose]}" "${NS_PID[top]}" "${NS_PID[cure]}"
+    ns_stop two
+    timeout 10 tail -f /dev/null --pid "${NS_PID[diagnose]}"
+    timeout 10 tail -f /dev/null --pid "${NS_PID[top]}"
+    timeout 10 tail -f /dev/null --pid "${NS_PID[cure]}"
+}
