@@ -34,6 +34,11 @@ function quote(s) {
     return "'" s "'"
 }
 
+# Does the option need a value?
+function is_valued(v, i) {
+    return kind[v, i] != "NOTHING" && kind[v, i] != "RESULT"
+}
+
 # "-p --policy", or with another separator
 function spelled(v, i, between) {
     return (letter[v, i] ? "-" letter[v, i] between : "") "--" name[v, i]
@@ -42,7 +47,7 @@ function spelled(v, i, between) {
 function bash_values(k) {
     if (k in words)
         return "values='" words[k] "'"
-    if (k == "FILE" || k == "FILES")
+    if (k == "FILE" || k == "FILES" || k == "RESULT")
         return "action=file"
     if (k == "PROGRAM")
         return "action=command"
@@ -56,15 +61,15 @@ function bash(v, i, j, options, valued, done) {
     print "    local options= valued= values= action= program= i"
     print "    COMPREPLY=()"
     print "    # bash parts --option=value at the sign"
-    print "    [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}"
-    print "    [[ $word != = ]] || word="
+    print "    [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}="
+    print "    [[ $word != = ]] || { before+='=' && word=; }"
     print "    case $verb in"
     for (j = 1; j <= n_verbs; j++) {
         v = verbs[j]
         options = valued = ""
         for (i = 1; i <= n_options[v]; i++) {
             options = options (options ? " " : "") spelled(v, i, " ")
-            if (kind[v, i] != "NOTHING")
+            if (is_valued(v, i))
                 valued = valued " " spelled(v, i, " ")
         }
         print "    " v ") options='" options "' valued='" valued " ' ;;"
@@ -75,7 +80,8 @@ function bash(v, i, j, options, valued, done) {
         v = verbs[j]
         for (i = 1; i <= n_options[v]; i++)
             if (kind[v, i] != "NOTHING")
-                print "    '" v " " spelled(v, i, "' | '" v " ") "') " bash_values(kind[v, i]) " ;;"
+                print "    " (is_valued(v, i) ? "'" v " " spelled(v, i, "' | '" v " ") "' | " : "") "'" v " --" name[v, i] \
+                    "=') " bash_values(kind[v, i]) " ;;"
     }
     print "    esac"
     print "    if ((COMP_CWORD == 1)); then"
@@ -100,8 +106,9 @@ function bash(v, i, j, options, valued, done) {
     print "            elif [[ ${COMP_WORDS[i]} != -* ]]; then"
     print "                program=$i"
     print "                break"
+    print "            elif [[ ${COMP_WORDS[i + 1]} == = ]]; then"
+    print "                ((i += 2))"
     print "            elif [[ $valued == *\" ${COMP_WORDS[i]} \"* ]]; then"
-    print "                [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))"
     print "                ((++i))"
     print "            fi"
     print "        done"
@@ -127,7 +134,7 @@ function bash(v, i, j, options, valued, done) {
 function zsh_action(k) {
     if (k in words)
         return "(" words[k] ")"
-    if (k == "FILE" || k == "FILES")
+    if (k == "FILE" || k == "FILES" || k == "RESULT")
         return "_files"
     if (k == "PROGRAM")
         return "_command_names -e"
@@ -162,13 +169,13 @@ function zsh(v, i, j, described, spec) {
         for (i = 1; i <= n_options[v]; i++) {
             described = "[" about[v, i] "]"
             if (kind[v, i] != "NOTHING")
-                described = described ":" value[v, i] ":" zsh_action(kind[v, i])
+                described = described (kind[v, i] == "RESULT" ? ":" : "") ":" value[v, i] ":" zsh_action(kind[v, i])
             sub(/ADDR:PORT/, "ADDR\\:PORT", described)
             if (letter[v, i])
                 spec = spec " \\\n            '(-" letter[v, i] " --" name[v, i] ")-" letter[v, i] quote(described) \
                     " \\\n            '(-" letter[v, i] " --" name[v, i] ")--" name[v, i] "=" quote(described)
             else
-                spec = spec " \\\n            '--" name[v, i] (kind[v, i] == "NOTHING" ? "" : "=") quote(described)
+                spec = spec " \\\n            '--" name[v, i] (kind[v, i] == "NOTHING" ? "" : kind[v, i] == "RESULT" ? "=-" : "=") quote(described)
         }
         gsub(/'\[/, "[", spec) # the name has opened the quote already
         if (operands[v] == "PROGRAM")
@@ -193,7 +200,7 @@ function fish_action(k) {
         return " -x -a '(__fish_complete_command)'"
     if (k == "PID")
         return " -x -a '(__fish_complete_pids)'"
-    return k == "NOTHING" ? "" : " -x"
+    return k == "NOTHING" || k == "RESULT" ? "" : " -x"
 }
 
 function fish(v, i, j) {

@@ -42,7 +42,15 @@ enum { COLUMNS = 80 };
 static const char *name(const struct ns_verb_option *option)
 {
     const char *letter = option->letter ? ns_words("-%c, ", option->letter) : "";
+    if (option->takes == NS_TAKES_RESULT)
+        return ns_words("%s--%s[=%s]", letter, option->name, option->value);
     return ns_words("%s--%s%s%s", letter, option->name, *option->value ? " " : "", option->value);
+}
+
+/* Older spellings have no text. */
+static bool is_of(const struct ns_verb_option *option, const char *verb)
+{
+    return option->text && strcmp(option->verb, verb) == 0;
 }
 
 static void print_options(const char *verb)
@@ -50,12 +58,12 @@ static void print_options(const char *verb)
     int width = 0;
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
         int length = (int)strlen(name(option));
-        if (strcmp(option->verb, verb) == 0 && length > width)
+        if (is_of(option, verb) && length > width)
             width = length;
     }
     ns_print(stdout, "\noptions:\n");
     for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
-        if (strcmp(option->verb, verb) != 0)
+        if (!is_of(option, verb))
             continue;
         ns_print(stdout, "  %-*s  %s\n", width, name(option), option->text);
         if (option->takes < NS_TAKES_SEND)

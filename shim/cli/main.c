@@ -3,6 +3,7 @@
  * subcommands' options. */
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/file.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/text.h"
@@ -37,13 +38,19 @@ int ns_help_main(void)
     return ns_help_print(word) ? NS_EXIT_YES : say_unknown(word);
 }
 
-/* The object of --json; file: "" if the option takes no value. */
-static void start_output(const char *file, const char *lists)
+/* The object of --json. */
+static void start_output(bool printed, const char *lists)
 {
     char list[32];
-    ns_output_start(*file == '\0' || strcmp(file, "-") == 0);
+    ns_output_start(printed);
     for (; sscanf(lists, "%31s", list) == 1; lists = strstr(lists, list) + strlen(list))
         ns_output_expect(list);
+}
+
+static int end_file(struct ns_outfile *file, int status)
+{
+    NS_AUTO_FREE char *text = ns_output_take(status);
+    return ns_outfile_write(file, text) ? status : NS_EXIT_ERROR;
 }
 
 static int dispatch(int argc, char **argv)
@@ -66,8 +73,15 @@ static int dispatch(int argc, char **argv)
         ns_help_print(word);
         return NS_EXIT_YES;
     }
-    if (ns_option_named("json"))
-        start_output(ns_option_named("json"), verb->lists);
+    /* diagnose and compare write a file themselves, and only if they have a result. */
+    const char *json = ns_option_named("json");
+    struct ns_outfile file = {.name = json && strcmp(json, "-") != 0 ? json : NULL};
+    if (json)
+        start_output(!file.name, verb->lists);
+    if (!mistake && *verb->lists && !ns_outfile_open(&file))
+        return NS_EXIT_ERROR;
+    if (!mistake && *verb->lists && file.name)
+        return end_file(&file, verb->main());
     if (!mistake)
         return ns_output_end(verb->main());
     ns_say("%s", mistake);

@@ -30,6 +30,9 @@ const struct ns_verb_option ns_verb_options[] = {
     {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text, {__VA_ARGS__}},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
+#define NS_VERB_ALIAS(verb, id, name) {#verb, NS_##id, name, 0, "FILE", NS_TAKES_FILE, NULL, {0}},
+#include "cli/verbs.def"
+#undef NS_VERB_ALIAS
 #define NS_VERB(word, function, operands, lists, usage, summary, about)                            \
     {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text", {0}},
 #include "cli/verbs.def"
@@ -57,7 +60,9 @@ static void describe(char *letters, struct option *known)
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++) {
         if (strcmp(row->verb, ns_cli_verb) != 0)
             continue;
-        int value = row->takes == NS_TAKES_NOTHING ? no_argument : required_argument;
+        int value = row->takes == NS_TAKES_NOTHING  ? no_argument
+                    : row->takes == NS_TAKES_RESULT ? optional_argument
+                                                    : required_argument;
         *known++ = (struct option){row->name, value, NULL, row->id};
         if (row->letter)
             *letters++ = row->letter;
@@ -87,12 +92,19 @@ bool ns_verbs_is_close(const char *one, const char *other)
     return begin + end >= 2 && begin + end + 2 >= (a > b ? a : b);
 }
 
+/* Is word what follows "-" in name? */
+static bool is_last_word(const char *word, const char *name)
+{
+    const char *last = strrchr(name, '-');
+    return last && strcmp(word, last + 1) == 0;
+}
+
 /* The option of the verb that was probably meant, or NULL. */
 static const char *close_option(const char *word)
 {
     for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
         if (strcmp(row->verb, ns_cli_verb) == 0 && strncmp(word, "--", 2) == 0 &&
-            ns_verbs_is_close(word + 2, row->name))
+            (ns_verbs_is_close(word + 2, row->name) || is_last_word(word + 2, row->name)))
             return row->name;
     return NULL;
 }
@@ -168,7 +180,9 @@ static void add_pid(pid_t pid)
 static void take(const struct ns_verb_option *row)
 {
     struct value *value = &values[row->id - NS_OPTION_BASE];
-    value->text = row->takes == NS_TAKES_NOTHING ? "" : optarg;
+    value->text = row->takes == NS_TAKES_NOTHING ? "" : optarg ? optarg : "-";
+    if (!optarg)
+        return;
     /* LIST: an argument of a program may be empty. */
     if (row->takes >= NS_TAKES_TEXT && row->takes < NS_TAKES_LIST && *optarg == '\0')
         REFUSE("--%s must be %s, not ''", row->name, row->value);
@@ -176,13 +190,25 @@ static void take(const struct ns_verb_option *row)
         ns_list_add(&value->list, optarg);
     else if (row->takes >= NS_TAKES_PID && row->takes <= NS_TAKES_MS)
         take_number(row, &value->number);
-    else if (row->takes == NS_TAKES_FILE && *optarg == '-' && optarg[1])
+    else if ((row->takes == NS_TAKES_FILE || row->takes == NS_TAKES_RESULT) && *optarg == '-' &&
+             optarg[1])
         REFUSE("--%s must be a file, not '%s'; for a file of this name write ./%s", row->name,
                optarg, optarg);
     else if (row->takes >= NS_TAKES_GRADE && ns_words_find(row->takes, optarg) < 0)
         REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
     if (row->takes == NS_TAKES_PID)
         add_pid((pid_t)value->number);
+}
+
+/* Before "=FILE", the file of diagnose's and compare's --json was the next word. Until version 0.4,
+ * it may be if it cannot be meant as a program. */
+static void take_next_word(const struct ns_verb_option *row, char *const *argv)
+{
+    const char *word = argv[optind], *end = word ? strrchr(word, '.') : NULL;
+    if (row->takes == NS_TAKES_RESULT && !optarg && word &&
+        ns_verbs_find(ns_cli_verb)->runs_a_program &&
+        (strcmp(word, "-") == 0 || (end && strcmp(end, ".json") == 0)))
+        optarg = argv[optind++];
 }
 
 /* The verb takes no words. */
@@ -205,10 +231,12 @@ const char *ns_verbs_read(int argc, char **argv)
     describe(letters, known);
     opterr = 0;
     while ((result = getopt_long(argc, argv, letters, known, NULL)) != -1)
-        if (row_of(result))
+        if (row_of(result)) {
+            take_next_word(row_of(result), argv);
             take(row_of(result));
-        else
+        } else {
             refuse_option(argv, result);
+        }
     ns_operands = (struct ns_list){argv + optind, (unsigned)(argc - optind)};
     if (ns_operands.n > 0 && !ns_verbs_find(ns_cli_verb)->takes_words)
         refuse_word(argv[optind]);

@@ -24,9 +24,10 @@ enum ns_takes {
     NS_TAKES_NOTHING,
     NS_TAKES_TEXT,
     NS_TAKES_FILE,
+    NS_TAKES_RESULT, /* a file after "=", or no value: standard output */
     NS_TAKES_PROGRAM,
     NS_TAKES_LIST, /* a text; the option may be repeated */
-    NS_TAKES_PID, /* the option may be repeated */
+    NS_TAKES_PID,  /* the option may be repeated */
     NS_TAKES_NUMBER,
     NS_TAKES_SECONDS,
     NS_TAKES_MS,
@@ -82,7 +83,8 @@ const char *ns_verbs_read(int argc, char **argv);
 /* The words that are not options, a part of argv, which NULL ends. */
 extern struct ns_list ns_operands;
 
-/* The value of an option that was read; "" if it takes none; NULL: it was not given. */
+/* The value of an option that was read; "" if it takes none, and "-" for a RESULT without one;
+ * NULL: it was not given. */
 const char *ns_option_text(enum ns_option id);
 double ns_option_number(enum ns_option id, double otherwise);
 

@@ -81,11 +81,13 @@ bash_offers() {
     same check "$T/policy.json" "$(bash_offers check "$T/policy")"
     same --policy "$T/policy.json" "$(bash_offers run --policy "$T/policy")"
     same -p "$T/policy.json" "$(bash_offers run -p "$T/policy")"
-    [[ $(bash_offers run --log info prin) == *printenv* ]]
+    same --json= "$T/policy.json" "$(bash_offers check --json = "$T/policy")"
+    [[ $(bash_offers run --log info prin) == *printenv* && $(bash_offers doctor --json prin) == *printenv* ]]
     # The words after the program are its own.
     _command_offset() { COMPREPLY=("offset $1"); }
     same program 'offset 2' "$(bash_offers run printenv --)"
     same program 'offset 5' "$(bash_offers run --log info -- printenv -)"
+    same program 'offset 5' "$(bash_offers diagnose --json = o.json printenv -)"
     same program 'offset 6' "$(bash_offers run --log = info --ack=app printenv '' -)"
 }
 

@@ -25,17 +25,17 @@ begin_diagnosis() {
     exec {old}<"$T/o.json"
     local i
     for i in 1 2 3 4 5; do # on a busy machine stalls may not be proven
-        [[ -e $T/p.json ]] || "$NS" diagnose --json "$T/o.json" --report "$T/o.html" --policy "$T/p.json" -- "${stalling[@]}"
+        [[ -e $T/p.json ]] || "$NS" diagnose --json="$T/o.json" --html "$T/o.html" --write-policy "$T/p.json" -- "${stalling[@]}"
     done >/dev/null 2>&1
     [[ $(stat -c %a "$T/o.json" "$T/o.html" "$T/p.json" | xargs) == '600 600 644' && $(cat <&"$old") == old ]]
     says "$T/o.json" 'o["status"] == 0'
-    run --separate-stderr "$NS" compare --runs 5 --json "$T/c.json" -- true
+    run --separate-stderr "$NS" compare --runs 5 --json="$T/c.json" -- true
     [[ $status -eq 0 && $(stat -c %a "$T/c.json") == 600 && -z $(find "$T" -name '*.json.*') ]]
     # A link of one's own leads on, and stays.
     mkdir "$T/there"
     ln -s there/result.json "$T/link.json"
     echo old >"$T/there/result.json"
-    "$NS" diagnose --json "$T/link.json" -- true 2>/dev/null
+    "$NS" diagnose --json="$T/link.json" -- true 2>/dev/null
     says "$T/there/result.json" 'o["status"] == 0'
     [[ -L $T/link.json ]]
 }
@@ -50,27 +50,27 @@ begin_diagnosis() {
     exec {reader}<>"$T/sticky/pipe"
     local name
     for name in link pipe; do
-        run --separate-stderr "$NS" diagnose --json "$T/sticky/$name" -- true
+        run --separate-stderr "$NS" diagnose --json="$T/sticky/$name" -- true
         expect 2 stderr is "nagleshim diagnose: cannot write '$T/sticky/$name': Permission denied"
-        run --separate-stderr "$NS" compare --runs 5 --json "$T/sticky/$name" -- true
+        run --separate-stderr "$NS" compare --runs 5 --json="$T/sticky/$name" -- true
         expect 2 stderr is "nagleshim compare: cannot write '$T/sticky/$name': Permission denied"
     done
     if read -rt 0 -u "$reader"; then wrong "the pipe has something"; fi
     [[ $(cat "$T/precious") == precious ]]
     # Those of one's own get it.
     ln -s "$T/precious" "$T/sticky/own"
-    "$NS" diagnose --json "$T/sticky/own" -- true 2>/dev/null
+    "$NS" diagnose --json="$T/sticky/own" -- true 2>/dev/null
     says "$T/precious" 'o["status"] == 0'
     # A file of another user is replaced, not written.
     "${as_other[@]}" sh -c 'echo theirs >"$1"' sh "$T/sticky/file"
     exec {theirs}<"$T/sticky/file"
-    "$NS" diagnose --json "$T/sticky/file" -- true 2>/dev/null
+    "$NS" diagnose --json="$T/sticky/file" -- true 2>/dev/null
     [[ $(cat <&"$theirs") == theirs && $(stat -c '%u %a' "$T/sticky/file") == '0 600' ]]
 }
 
 @test "counters for Prometheus do not wait for the disk; a change of the system does" {
     ns_needs_strace
-    strace -f -qq -e trace=fsync,fdatasync -o "$T/trace" "$NS" top --once --openmetrics "$T/top.prom" --interval 0.5
+    strace -f -qq -e trace=fsync,fdatasync -o "$T/trace" "$NS" top --once --prometheus "$T/top.prom" --interval 0.5
     grep -q '^nagleshim_rounds_total' "$T/top.prom" && [[ $(stat -c %a "$T/top.prom") == 644 ]]
     [[ $(grep -cE 'fsync|fdatasync' "$T/trace") -eq 0 ]]
     [[ $EUID -eq 0 ]] || ns_skip "only root can change a system"

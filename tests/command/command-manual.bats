@@ -174,7 +174,7 @@ print("\n".join(at))' "$@"
             "127.0.0.1:" . $l->sockport); $b = $l->accept; for (1 .. 300) { syswrite $a, "x"; sysread $b, $_, 1; select undef, undef, undef, 0.01 }' 3>&- &
         "$NS" top --json --pid "$!"
         kill "$!"
-        "$NS" compare --json - --runs 5 -- true 2>/dev/null
+        "$NS" compare --json --runs 5 -- true 2>/dev/null
         mkdir "$T/etc"
         echo /usr/lib/libnagleshim.so >"$T/etc/ld.so.preload"
         "$NS" host status --json --root "$T" || true

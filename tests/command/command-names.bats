@@ -95,15 +95,14 @@ run_verbs() {
         says_of $form cure "${json[@]}" --cgroup "$group"
         says_of $form host status "${json[@]}"
         says_of $form cure "${json[@]}" --undo
-        [[ $form == text ]] || json=(--json -)
         says_of $form diagnose "${json[@]}" --for 1 --pid "$put"
         says_of $form compare "${json[@]}" -- "$T/odd$bad"
     done
-    seconds=3 says_of text diagnose --for 1 --json "$T/said/inside.json" --report "$T/said/page.text" --policy "$T/made$bad.json" -- \
+    seconds=3 says_of text diagnose --for 1 --json="$T/said/inside.json" --html "$T/said/page.text" --write-policy "$T/made$bad.json" -- \
         "$T/put$bad" --warmup 0 127.0.0.1 "$port" 20
     says_of text top --once --interval 1 --pid "$put"
     says_of json top --json --interval 1 --pid "$put"
-    seconds=2 says_of text top --openmetrics - --interval 0.5 --pid "$put"
+    seconds=2 says_of text top --prometheus - --interval 0.5 --pid "$put"
 }
 
 # Prints what is wrong with the files, by verb.

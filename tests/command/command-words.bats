@@ -20,7 +20,7 @@ two_programs() {
     local command
     has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
     two_programs
-    run --separate-stderr "$NS" diagnose --for 1 --json - --pid "$one" --pid "$two" --pid "$one"
+    run --separate-stderr "$NS" diagnose --for 1 --json --pid "$one" --pid "$two" --pid "$one"
     jq -e --argjson pids "[$one, $two]" '[.rows[].process.pid] | unique == ($pids | sort)' <<<"$output"
     for command in "top --json" "doctor --json" "cure --json --dry-run"; do
         # shellcheck disable=SC2086 # words
@@ -55,4 +55,61 @@ two_programs() {
     timeout 10 tail -f /dev/null --pid "${NS_PID[diagnose]}"
     timeout 10 tail -f /dev/null --pid "${NS_PID[top]}"
     timeout 10 tail -f /dev/null --pid "${NS_PID[cure]}"
+}
+
+@test "--json prints the object, and --json=FILE writes the same one, in every verb" {
+    local words
+    policy p '{}' >/dev/null
+    mkdir -p "$T/root/etc"
+    while read -r words; do
+        words=${words//DIR/$T}
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" ${words/JSON/--json}
+        jq -S 'walk(if type == "object" then with_entries(select(.value | type != "number")) else . end)' <<<"$output" >"$T/printed"
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" ${words/JSON/--json=$T/o.json}
+        expect "$status" output is ""
+        jq -S 'walk(if type == "object" then with_entries(select(.value | type != "number")) else . end)' "$T/o.json" >"$T/written"
+        [[ -s $T/written && $(stat -c %a "$T/o.json") == 600 ]]
+        [[ $(jq -r .command "$T/written") == "${words%% *}" ]]
+        case $words in
+        top* | compare* | diagnose*) ;; # what they measure differs
+        *) diff "$T/printed" "$T/written" ;;
+        esac
+        rm "$T/o.json"
+    done <<'CASES'
+check JSON DIR/p.json
+explain JSON --policy DIR/p.json --process cat
+doctor JSON cat
+host status JSON --root DIR/root
+diagnose JSON -- true
+compare --runs 5 JSON -- true
+top JSON --interval 0.5
+CASES
+    run --separate-stderr "$NS" check --json=/nowhere/o.json "$T/p.json"
+    expect 2 output is "" stderr is "nagleshim check: cannot write '/nowhere/o.json': No such file or directory"
+}
+
+@test "older spellings are accepted, and no help has them" {
+    local old word
+    run --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/o.html" -- true
+    expect_status 0
+    [[ -s $T/o.json && -s $T/o.html ]]
+    run --separate-stderr "$NS" diagnose --json - -- true
+    jq -e '.command == "diagnose"' <<<"$output"
+    run --separate-stderr "$NS" top --once --openmetrics "$T/o.prom" --interval 0.5
+    expect_status 0
+    [[ -s $T/o.prom ]]
+    while read -r old word; do
+        run --separate-stderr "$NS" help "$old"
+        [[ $output != *"$word"* ]] || unexpected
+    done <<'CASES'
+diagnose --report
+top --openmetrics
+CASES
+    # A word that may be a program is one.
+    cp /bin/true "$T/tool"
+    run --separate-stderr "$NS" diagnose --json "$T/tool"
+    jq -e '.subject | endswith("/tool")' <<<"$output"
+    cmp /bin/true "$T/tool"
 }

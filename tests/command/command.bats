@@ -69,7 +69,7 @@ help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
 help run check| help: 'check': only one command may be named
 version 2| version: unexpected word '2'; see 'nagleshim version --help'
 check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
-top --openmetrics=| top: --openmetrics must be FILE, not ''
+top --prometheus=| top: --prometheus must be FILE, not ''
 explain --local=| explain: --local must be ADDR:PORT, not ''
 cure --unit=| cure: --unit must be NAME, not ''
 explain --max-delay-us=1| explain: unknown option '--max-delay-us=1'; see 'nagleshim explain --help'
@@ -78,12 +78,13 @@ check --help=yes| check: --help=yes: this option takes no value
 explain --frobnicate| explain: unknown option '--frobnicate'; see 'nagleshim explain --help'
 explain -xy| explain: unknown option '-x'; see 'nagleshim explain --help'
 explain --process| explain: --process needs a value; see 'nagleshim explain --help'
-diagnose --json -- touch DIR/ran| diagnose: --json must be a file, not '--'; for a file of this name write ./--
-diagnose --report -- touch DIR/ran| diagnose: --report must be a file, not '--'; for a file of this name write ./--
+diagnose --json=-- touch DIR/ran| diagnose: --json must be a file, not '--'; for a file of this name write ./--
+diagnose --json= touch DIR/ran| diagnose: --json must be FILE, not ''
+diagnose --html -- touch DIR/ran| diagnose: --html must be a file, not '--'; for a file of this name write ./--
 check --dir --json| check: --dir must be a file, not '--json'; for a file of this name write ./--json
 CASES
     # The control: a file with such a name.
-    [[ ! -e -- && ! -e ran ]] && "$NS" diagnose --json ./-- -- touch ran
+    [[ ! -e -- && ! -e ran ]] && "$NS" diagnose --json=./-- -- touch ran
     [[ -s -- && -e ran ]]
 }
 

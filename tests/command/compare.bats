@@ -14,7 +14,7 @@ compare() {
 
 @test "a client that stalls is significantly faster with the library" {
     victim
-    compare --runs 5 --json "$T/o.json" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 30
+    compare --runs 5 --json="$T/o.json" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 30
     expect 0 output is ""
     [[ ${stderr_lines[0]} == "nagleshim compare: "*" times faster with the library (5 and 5 runs, p = 0.0079)" ]]
     says "$T/o.json" 'o["differs"] is True and o["p"] < 0.01 and len(o["without"]["ms"]) == len(o["with"]["ms"]) == 5
@@ -24,7 +24,7 @@ compare() {
 
 @test "the runs with the library have the policy of -p" {
     victim
-    compare --runs 5 -p "$(policy app '{"send": "app", "ack": "app"}')" --json "$T/o.json" -- \
+    compare --runs 5 -p "$(policy app '{"send": "app", "ack": "app"}')" --json="$T/o.json" -- \
         "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 6
     expect_status 0
     says "$T/o.json" 'o["with"]["median_ms"] > 100'
@@ -43,23 +43,23 @@ compare() {
     expect_whole stderr "nagleshim compare: cannot find 'no-such-program' in PATH"
 }
 
-@test "--json - always writes an object" {
-    compare --json - -- sh -c 'exit 3'
+@test "--json without a file always writes an object" {
+    compare --json -- sh -c 'exit 3'
     expect_status 2
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["command"] == "compare" and o["nagleshim"] and o["status"] == 2
         and "failed with status 3" in o["messages"][0] and len(o) == 4'
-    compare --json - -- true
+    compare --json -- true
     expect_status 0
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["status"] == 0 and o["verdict"]'
 }
 
 @test "a file that cannot be written is reported before the first run, and no file is made without a result" {
-    compare --json /nowhere/o.json -- sh -c 'echo run >>"$0"' "$T/ran"
+    compare --json=/nowhere/o.json -- sh -c 'echo run >>"$0"' "$T/ran"
     expect 2 stderr is "nagleshim compare: cannot write '/nowhere/o.json': No such file or directory"
     [[ ! -e $T/ran ]]
-    compare --json "$T/o.json" -- sh -c 'exit 3'
+    compare --json="$T/o.json" -- sh -c 'exit 3'
     expect_status 2
     [[ ! -e $T/o.json ]]
 }
@@ -73,7 +73,7 @@ interrupt() {
 @test "an interrupted comparison says so, and exits with 130" {
     interrupt 1
     expect 130 stderr is "nagleshim compare: interrupted after 0 of 14 runs; compare runs a program that ends by itself: start a server apart, and compare its client"
-    interrupt 3 --json "$T/o.json"
+    interrupt 3 --json="$T/o.json"
     expect 130 stderr has "nagleshim compare: interrupted after 2 of 14 runs
 nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms a run, median"
     says "$T/o.json" 'o["status"] == 130 and o["verdict"] == "too few runs for a conclusion" and o["with"]["runs"] == 1'
@@ -100,6 +100,6 @@ nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms
 END
     compare -p "$(broken_policy)" -- true
     expect 2 stderr has "broken.json:2:21: "
-    compare -p "$(policy p '{}')" --json "$T/p.json" -- true
+    compare -p "$(policy p '{}')" --json="$T/p.json" -- true
     expect 2 stderr has "'$T/p.json' is named by two options"
 }

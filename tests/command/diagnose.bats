@@ -44,7 +44,7 @@ slow_server() {
 # diagnose_once WORD...: seen from outside, answers on a busy machine come too late for a stall to be certain. From inside a
 # stall is always certain.
 diagnose_once() {
-    run --separate-stderr timeout 30 "${timed[@]}" "$NS" diagnose --json "$T/o.json" "$@"
+    run --separate-stderr timeout 30 "${timed[@]}" "$NS" diagnose --json="$T/o.json" "$@"
     [[ ${stderr_lines[0]} != "nagleshim diagnose: cannot tell: "* || ${view-} == inside ]] || is_late 20 "${stderr_lines[0]}"
 }
 
@@ -73,16 +73,17 @@ diagnosed() {
 @test "the proposed policy passes check and ends every stall" {
     local policy
     victim
-    run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- "${stalling[@]}"
+    run --separate-stderr "$NS" diagnose --write-policy "$T/cure.json" -- "${stalling[@]}"
     expect 0 stderr has "next: $(realpath "$NS") run --policy $T/cure.json -- ${stalling[*]}"
+    # Elsewhere, --policy names a file that is read.
     run --separate-stderr "$NS" diagnose --policy "$T/cure.json" -- true
-    expect 2 stderr is "nagleshim diagnose: --policy: '$T/cure.json' already exists and is not replaced; name a new file"
+    expect 2 stderr is "nagleshim diagnose: unknown option '--policy'; did you mean --write-policy?"
     run --separate-stderr "$NS" check "$T/cure.json"
     expect 0 stderr is ""
     grep -q '"process":.*tcp_nodelay_client' "$T/cure.json"
     grep -q "\"$port\"" "$T/cure.json"
     # The JSON has the same policy, and the text has it only on request.
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "${stalling[@]}"
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- "${stalling[@]}"
     policy=$(jq -c .policy "$T/o.json")
     [[ $stderr != *"$policy"* ]]
     diff <("$python" -m json.tool <<<"$policy") <("$python" -m json.tool "$T/cure.json")
@@ -95,7 +96,7 @@ diagnosed() {
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
     victim
-    diagnosed --policy "$T/cure.json" -- "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
+    diagnosed --write-policy "$T/cure.json" -- "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
     expect 0 stderr has "linked statically"
     says "$T/o.json" 'rows[0]["grade"] == "proven" and rows[0]["source"] == "outside"
         and rows[0]["process"]["reachable"] is False and o["policy"]["rules"][0]["match"]["role"] == "server"'
@@ -241,7 +242,7 @@ bounded() {
     expect 0 stderr has "a delayed ACK of python3" stderr has \
         "${NS_PID[acked]}], the peer, held nothing, so its program may wait for that ACK" stderr has \
         "next: $(realpath "$NS") diagnose --experiment acknowledge -- ${client[*]}  # is the answer sooner?"
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" --experiment acknowledge -- "${client[@]}"
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" --experiment acknowledge -- "${client[@]}"
     expect 0 stderr has "waited for this end's delayed ACK" stderr has "next: $(realpath "$NS") run -- ${client[*]}"
     says "$T/o.json" 'o["grade"] == "proven" and rows[0]["cures"][0]["measured"] and rows[0]["cures"][0]["does"] == "ack before-wait"
         and len(rows[0]["cures"]) == 1'
@@ -265,13 +266,13 @@ bounded() {
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect 2 stderr has "cannot tell: no TCP connection"
     # The program's own status is printed if the exit status differs from it.
-    run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- sh -c 'exit 7'
+    run --separate-stderr "$NS" diagnose --fail-on likely --json="$T/o.json" -- sh -c 'exit 7'
     expect 2 stderr has "cannot tell: no TCP connection" stderr has "the program itself ended with status 7"
     says "$T/o.json" 'o["status"] == 2 and o["messages"] == ["the program itself ended with status 7"]'
     run --separate-stderr "$NS" diagnose --fail-on likely -- sh -c '"$@"; exit 7' sh "${stalling[@]}"
     expect 1 stderr has "the program itself ended with status 7"
     slow_server 1
-    run --separate-stderr "$NS" diagnose --fail-on likely --json "$T/o.json" -- \
+    run --separate-stderr "$NS" diagnose --fail-on likely --json="$T/o.json" -- \
         sh -c '"$@"; exit 7' sh "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 : w7 r6
     expect 2 stderr has "no stall: " stderr has "the program itself ended with status 7"
     says "$T/o.json" 'o["status"] == 2'
@@ -297,17 +298,17 @@ bounded() {
 --max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
 --experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
 --experiment push --all|--experiment needs a program to start, and excludes --outside
---report /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
---json DIR/o --report DIR/./o -- echo no|'DIR/./o' is named by two options; name a file of its own for each
+--html /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+--json=DIR/o --html DIR/./o -- echo no|'DIR/./o' is named by two options; name a file of its own for each
 --josn x -- echo no|unknown option '--josn'; did you mean --json?
 END
 }
 
-@test "--json - always writes an object" {
+@test "--json without a file always writes an object" {
     local words expected
     while IFS='|' read -r expected words; do
         # shellcheck disable=SC2086 # words
-        run --separate-stderr "$NS" diagnose --json - $words
+        run --separate-stderr "$NS" diagnose --json $words
         printf '%s\n' "$output" >"$T/o.json"
         says "$T/o.json" 'o["command"] == "diagnose" and o["status"] == '"$status"' > 0 and "'"$expected"'" in o["messages"][0]'
     done <<'END'
@@ -315,10 +316,10 @@ there is no process|--pid 2147483647
 must be seconds|--for 0 -- true
 cannot run '/'|-- /
 unknown option|--such -- true
-cannot write '/nowhere/x'|--report /nowhere/x -- true
+cannot write '/nowhere/x'|--html /nowhere/x -- true
 END
     # What the program prints goes to standard error.
-    run --separate-stderr "$NS" diagnose --json - -- sh -c 'echo out of the way'
+    run --separate-stderr "$NS" diagnose --json -- sh -c 'echo out of the way'
     jq -e '.command == "diagnose"' <<<"$output"
     expect_part stderr "out of the way"
 }
@@ -326,7 +327,7 @@ END
 @test "the reading end of a stall names the end that holds the bytes, also across network namespaces" {
     victim
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
-    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 2 --fail-on proven --json "$T/o.json"
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 2 --fail-on proven --json="$T/o.json"
     expect_status 1
     says "$T/o.json" 'o["grade"] == "proven" and [row["grade"] for row in rows] == ["held by the peer"]
         and peers[0]["grade"] == "proven" and peers[0]["process"]["pid"] == '"${NS_PID[client]}"
@@ -336,7 +337,7 @@ END
 
 @test "two processes of one name in a PID namespace have a row each" {
     victim
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- unshare --pid --fork --mount-proc \
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- unshare --pid --fork --mount-proc \
         sh -c '"$0" 127.0.0.1 "$1" 60 & "$0" 127.0.0.1 "$1" 12; wait' "$EXAMPLES/tcp_nodelay_client" "$port"
     says "$T/o.json" '[row["grade"] for row in rows].count("proven") == 2'
 }
@@ -408,11 +409,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
 @test "--pid watches a running process for a time and does not disturb it" {
     victim
     ROCKET_PORT=8000 ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
-    run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json -
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json
     expect_status 0
     # The control: this command has the variable, too.
     expect_part stderr "  # with its variables: ROCKET_PORT"
-    run --separate-stderr env ROCKET_PORT=1 "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json -
+    run --separate-stderr env ROCKET_PORT=1 "$NS" diagnose --pid "${NS_PID[client]}" --for 2 --json
     expect 0 stderr lacks "its variables"
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" 'o["grade"] in ("proven", "likely") and o["watched_ms"] >= 1900
@@ -456,7 +457,7 @@ GROUPS
     slow_server 1
     # A list of the kernel's sockets takes long, so that it sees few of such short connections, and sometimes none.
     for _ in {1..10}; do
-        run --separate-stderr "$NS" diagnose --outside --json "$T/o.json" -- \
+        run --separate-stderr "$NS" diagnose --outside --json="$T/o.json" -- \
             bash -c 'for ((i = 0; i < 100; i++)); do bash -c "$0" "$1"; done; true' "$one" "$port"
         grep -q '"rows":[[:space:]]*\[\]' "$T/o.json" || break
     done
@@ -488,7 +489,7 @@ GROUPS
 
 @test "with --for the report comes while the program is running, and its status is passed on later" {
     victim
-    ns_start diagnosis "$NS" diagnose --for 1 --json "$T/o.json" -- sh -c \
+    ns_start diagnosis "$NS" diagnose --for 1 --json="$T/o.json" -- sh -c \
         '"$0" --warmup 10 127.0.0.1 "$1" 100; exit 5' "$EXAMPLES/tcp_nodelay_client" "$port"
     ns_wait_for "$T/diagnosis.err" '^next: '
     kill -0 "${NS_PID[diagnosis]}"
@@ -553,11 +554,11 @@ GROUPS
     mkdir "$TMPDIR"
     { "$NS" diagnose -- sh -c 'sleep 0.2; exit 4' 2>&1 || echo $? >"$T/status"; } | true
     [[ $(cat "$T/status") -eq 4 && -z $(ls -A "$TMPDIR") ]]
-    { "$NS" diagnose --json - -- sh -c 'sleep 0.2; exit 4' 2>"$T/err" || echo $? >"$T/status"; } | true
+    { "$NS" diagnose --json -- sh -c 'sleep 0.2; exit 4' 2>"$T/err" || echo $? >"$T/status"; } | true
     [[ $(cat "$T/status") -eq 2 && -z $(ls -A "$TMPDIR") ]]
     grep -qx "nagleshim diagnose: cannot write '-': Broken pipe" "$T/err"
     # If the standard descriptors are closed, the files do not get what the program writes to them.
-    "$NS" diagnose --json "$T/o.json" -- sh -c 'echo no >&2 || exit 5' <&- >&- 2>&- || statuses=$?
+    "$NS" diagnose --json="$T/o.json" -- sh -c 'echo no >&2 || exit 5' <&- >&- 2>&- || statuses=$?
     says "$T/o.json" "o['status'] == $statuses in (2, 5)"
     # The program finds SIGPIPE unchanged.
     run "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
@@ -617,17 +618,17 @@ leftover() {
     victim
     let_others_in "$T"
     cp "$EXAMPLES/tcp_nodelay_client" "$T/client"
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- \
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- \
         setpriv --reuid=65534 --regid=65534 --clear-groups "${client[@]}" "$port" 20
     expect 0 stderr has " (client) was seen from outside only: it left no record, as it has another user, root directory, mount namespace or environment, its calls do not go through libc, or there was no room"
     says "$T/o.json" 'rows[0]["source"] == "outside" and len(o["notes"]) == 1'
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "${client[@]}" "$port" 20
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- "${client[@]}" "$port" 20
     says "$T/o.json" 'rows[0]["source"] == "inside" and o["notes"] == []'
     # A file system that is nearly full.
     unshare -m true 2>/dev/null || cannot_here "no mount namespace can be made"
     mkdir "$T/small"
     run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=1m none "$0" && head -c 800k /dev/zero >"$0/full" &&
-        TMPDIR=$0 exec "$@"' "$T/small" "$NS" diagnose --json "$T/o.json" -- "${client[@]}" "$port" 20
+        TMPDIR=$0 exec "$@"' "$T/small" "$NS" diagnose --json="$T/o.json" -- "${client[@]}" "$port" 20
     expect 0 stderr has " (client) was seen from outside only: it left no record"
     says "$T/o.json" 'rows[0]["source"] == "outside"'
 }
@@ -658,14 +659,14 @@ PYTHON
 }
 
 @test "no file is made without a result, and a file that cannot be written is an error" {
-    run --separate-stderr "$NS" diagnose --policy "$T/none.json" -- true
+    run --separate-stderr "$NS" diagnose --write-policy "$T/none.json" -- true
     expect 0 stderr has "policy: '$T/none.json' is not written, as there is nothing to cure"
-    run -127 --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/o.html" -- no-such-program
+    run -127 --separate-stderr "$NS" diagnose --json="$T/o.json" --html "$T/o.html" -- no-such-program
     [[ ! -e $T/none.json && ! -e $T/o.json && ! -e $T/o.html ]]
-    run --separate-stderr "$NS" diagnose --report /dev/full -- true
+    run --separate-stderr "$NS" diagnose --html /dev/full -- true
     expect 2 stderr has "cannot write '/dev/full': No space left on device" stderr lacks 'page:'
     victim
-    run --separate-stderr "$NS" diagnose --policy /dev/full -- "${stalling[@]}"
+    run --separate-stderr "$NS" diagnose --write-policy /dev/full -- "${stalling[@]}"
     expect 2 stderr has "cannot write '/dev/full': No space left on device"
 }
 
@@ -676,7 +677,7 @@ PYTHON
     mkdir "$folder"
     cp "$EXAMPLES/tcp_nodelay_client" "$name"
     victim
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/page.html" -- "$name" --warmup 10 127.0.0.1 "$port" 20
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" --html "$T/page.html" -- "$name" --warmup 10 127.0.0.1 "$port" 20
     expect 0 stderr has "page: $T/page.html"
     "$python" - "$T" <<'PYTHON'
 import json, re, sys
@@ -707,7 +708,7 @@ PYTHON
     local name=$T/$'\e[31mred'
     cp "$EXAMPLES/tcp_nodelay_client" "$name"
     victim
-    "$NS" diagnose --policy "$T/cure.json" --report "$T/page.html" --json "$T/o.json" -- \
+    "$NS" diagnose --write-policy "$T/cure.json" --html "$T/page.html" --json="$T/o.json" -- \
         "$name" --warmup 10 127.0.0.1 "$port" 20 >/dev/null 2>"$T/err"
     grep -q '?\[31mred' "$T/err"
     run grep -lF $'\e' "$T/err" "$T/page.html" "$T/o.json" "$T/cure.json"
@@ -719,14 +720,14 @@ PYTHON
 
 @test "an experiment distinguishes a cure from a push without effect" {
     victim
-    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+    run --separate-stderr "$NS" diagnose --experiment push --json="$T/o.json" -- \
         "$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 60
     expect 0 stderr has "this is a cure (p = " stderr has "(measured)"
     says "$T/o.json" 'o["experiments"][0]["p"] < 0.001 and rows[0]["cures"][0]["measured"]
         and o["experiments"][0]["done_ms"] < 20 and o["experiments"][0]["left_ms"] > 35'
     # A server that works for 45 ms on the first of two writes: the second is held, but a push gains nothing.
     ns_serve thinker "$python" tests/probes/turns.py server 0 150 1 : r100 s45 r300 w50
-    run --separate-stderr "$NS" diagnose --experiment push --json "$T/o.json" -- \
+    run --separate-stderr "$NS" diagnose --experiment push --json="$T/o.json" -- \
         "$python" tests/probes/turns.py client 127.0.0.1 "$port" 150 1 : w100 w300 r50
     expect 0 stderr lacks "this is a cure" stderr lacks "--experiment"
     says "$T/o.json" 'o["grade"] not in ("proven", "likely") and o["experiments"][0]["done_ms"] > 40
@@ -735,7 +736,7 @@ PYTHON
 
 @test "processes without TCP connections are left out" {
     victim
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- bash -c \
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- bash -c \
         'for i in {1..20}; do cat /dev/null; done; "$@"; true' bash "${stalling[@]}"
     expect_status 0
     says "$T/o.json" '[r["process"]["name"] for r in rows] == ["tcp_nodelay_client"]'
@@ -743,7 +744,7 @@ PYTHON
 
 @test "a program with the library preloaded already is watched with it, and a note says so" {
     victim
-    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" diagnose --json "$T/o.json" -- \
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" diagnose --json="$T/o.json" -- \
         "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
     expect 0 output has 'stalls 0' stderr has "LD_PRELOAD already names the library"
     says "$T/o.json" 'o["grade"] in ("none", "cannot tell", "late but nobody waited")'
@@ -751,7 +752,7 @@ PYTHON
 
 @test "a wait for room before each write does not end the pattern of a request" {
     ns_serve server "$python" tests/probes/turns.py server 0 20 1 : r10390 w50
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" -c '
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- "$python" -c '
 import select, socket, sys
 one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 for _ in range(20):
@@ -763,7 +764,7 @@ for _ in range(20):
     says "$T/o.json" 'rows[0]["pattern"] == "write 60, write 10000, write 309, write 8, write 7, write 1, write 5, wait"'
     # The pattern is the commonest one of the stalls, and has the last write, which is the held one.
     ns_serve other "$python" tests/probes/turns.py server 0 43 1 : r30 w30
-    run --separate-stderr "$NS" diagnose --json "$T/o.json" -- "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 \
+    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- "$python" tests/probes/turns.py client 127.0.0.1 "$port" 40 1 \
         w10 w20 r30 w10 w20 r30 w10 w20 r30 : w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 r30
     says "$T/o.json" 'rows[0]["pattern"].startswith("write 2 (6 times), 7 more writes, write 2 (2 times), wait (")
         and rows[0]["pattern"].endswith(" held requests)")'

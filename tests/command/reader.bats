@@ -116,7 +116,7 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     for ((i = 0; i < 12; i++)); do
         stuck "s$i" lock
     done
-    ns_start top "$NS" top --openmetrics "$T/metrics" --interval 1
+    ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     timeout 60 bash -c 'until grep -q "library=\"stuck\"} 12" "$1" 2>/dev/null; do sleep 0.2; done' first "$T/metrics" ||
         wrong "no process is stuck:" "$T/metrics" "$T/top.err" || return
     [[ $(children "${NS_PID[top]}") -le 1 ]] || unexpected "$(ps --ppid "${NS_PID[top]}" -o pid,stat,comm)"
@@ -127,7 +127,7 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     for ((i = 0; i < 11; i++)); do
         stuck "p$i" page
     done
-    ns_start top "$NS" top --openmetrics "$T/metrics" --interval 1
+    ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     until grep -q 'library="stuck"} 11' "$T/metrics" 2>/dev/null; do
         n=$(children "${NS_PID[top]}") || wrong "top has ended:" "$T/top.err" || return
         most=$((n > most ? n : most))

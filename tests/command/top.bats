@@ -154,7 +154,7 @@ END
     shown "$NS" top --once --interval 1 --pid "$pid"
     [[ $status -eq 0 && -z $stderr && $(grep -cE '^ *[0-9.]+ +[0-9]+% python3 ' <<<"$output") -eq 2 ]]
     [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
-    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
+    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json="$T/o.json"
     printf '%s\n' "$stderr"
     [[ $(grep -c '^python3' <<<"$stderr") -eq 2 && $stderr == *"588 connections had no traffic"* ]]
     [[ $(jq -c '[(.rows | map(.role) | sort), .idle]' "$T/o.json") == '[["client","server"],588]' ]]
@@ -163,7 +163,7 @@ END
 @test "of very many connections the idle ones are only counted" {
     [[ $(ulimit -Hn) == unlimited || $(ulimit -Hn) -gt 5000 ]] || ns_skip "too few descriptors"
     crowd 4300
-    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json "$T/o.json"
+    run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json="$T/o.json"
     printf '%s\n' "$stderr"
     [[ $stderr == *"8588 connections had no traffic"* && $(jq -c '[.idle, (.rows | length)]' "$T/o.json") == '[8588,2]' ]]
     # By now the handshakes were more than two seconds ago.
@@ -233,9 +233,9 @@ while True:
 --pid 4194304|there is no process 4194304
 --once more|unexpected word 'more'; see 'nagleshim top --help'
 --twice|unknown option '--twice'; see 'nagleshim top --help'
---openmetrics|--openmetrics needs a value; see 'nagleshim top --help'
---openmetrics DIR/none/x|cannot write 'DIR/none/x': No such file or directory
---openmetrics DIR/fifo|--openmetrics must be a regular file or -, not 'DIR/fifo'
+--prometheus|--prometheus needs a value; see 'nagleshim top --help'
+--prometheus DIR/none/x|cannot write 'DIR/none/x': No such file or directory
+--prometheus DIR/fifo|--prometheus must be a regular file or -, not 'DIR/fifo'
 CASES
     [[ ! -e $T/none ]]
     run "$NS" top 4711
@@ -290,9 +290,9 @@ CASES
     [[ $status -eq 0 && $output == *PROCESS*queue_put* && $output != *$'\e'* ]]
 }
 
-@test "--openmetrics replaces a file of counters that only grow, and removes it at the end" {
+@test "--prometheus replaces a file of counters that only grow, and removes it at the end" {
     posts stalls
-    ns_start top "$NS" top --openmetrics "$T/top.prom" --interval 0.5
+    ns_start top "$NS" top --prometheus "$T/top.prom" --interval 0.5
     timeout 10 bash -c 'until [[ -s $1 ]]; do sleep 0.05; done' file "$T/top.prom"
     exec 5<"$T/top.prom"
     PRELOAD=$LIBRARY posts cured
@@ -330,7 +330,7 @@ assert later['nagleshim_library_sockets_total{process="queue_put"}'] == 1
 END
 }
 
-@test "--openmetrics has series for 100 services, for those that stall, and one for the sum of the others" {
+@test "--prometheus has series for 100 services, for those that stall, and one for the sum of the others" {
     ns_start many "${NET[@]}" bash -c 'ip link set lo up; exec python3 -c "
 import socket, time
 ends = []
@@ -341,7 +341,7 @@ while True:
     for _, client, server in ends:
         client.send(b\"?\"), server.recv(1), server.send(b\"!\"), client.recv(1)
     time.sleep(0.02)"'
-    ns_start top "$NS" top --openmetrics "$T/top.prom" --interval 0.5
+    ns_start top "$NS" top --prometheus "$T/top.prom" --interval 0.5
     timeout 20 bash -c 'until grep -qs "requests_total{process=\"(other)\"} [1-9]" "$1"; do sleep 0.1; done' file "$T/top.prom"
     [[ $(grep -c '^nagleshim_requests_total' "$T/top.prom") -eq 101 ]]
     # This name has characters that the format escapes.

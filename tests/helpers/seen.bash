@@ -149,8 +149,8 @@ seen_watch() {
     mkdir -p "$T"
     [[ $view == inside ]] || words=(--outside)
     [[ " ${row[flags]-} " != *' apart '* ]] || apart=(unshare --pid --fork --kill-child --mount-proc)
-    before_server=("${apart[@]}" "$NS" diagnose "${words[@]}" --json "$T/server.json" --)
-    before_client=("${apart[@]}" "$NS" diagnose "${words[@]}" --fail-on likely --json "$T/client.json" --)
+    before_server=("${apart[@]}" "$NS" diagnose "${words[@]}" --json="$T/server.json" --)
+    before_client=("${apart[@]}" "$NS" diagnose "${words[@]}" --fail-on likely --json="$T/client.json" --)
     trap ns_teardown EXIT
     seen_run "$view" watched
 }

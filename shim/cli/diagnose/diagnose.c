@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
@@ -153,17 +152,10 @@ static int run(struct ns_diagnose_options *options)
 static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (*options->pids != 0) + options->all;
-    const char *policy = options->policy.name;
-    struct stat st;
     if (subjects == 0)
         return NS_REFUSE("name a program, --pid or --all; see 'nagleshim diagnose --help'");
     if (subjects > 1)
         return NS_REFUSE("a program, --pid and --all: only one of them can be watched");
-    /* For run and compare, --policy names a file to read. A user who expects that here must not
-     * lose his policy. */
-    if (policy && stat(policy, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-        return NS_REFUSE("--policy: '%s' already exists and is not replaced; name a new file",
-                         policy);
     if (options->experiment && (!options->program || options->outside))
         return NS_REFUSE("--experiment needs a program to start, and excludes --outside");
     return true;
@@ -179,8 +171,8 @@ static bool take_options(struct ns_diagnose_options *options)
         .seconds = ns_option_number(NS_DIAGNOSE_FOR, 0),
         .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),
         .json.name = ns_option_text(NS_DIAGNOSE_JSON),
-        .page.name = ns_option_text(NS_DIAGNOSE_REPORT),
-        .policy = {.name = ns_option_text(NS_DIAGNOSE_POLICY), .is_shared = true},
+        .page.name = ns_option_text(NS_DIAGNOSE_HTML),
+        .policy = {.name = ns_option_text(NS_DIAGNOSE_WRITE_POLICY), .is_shared = true},
         .experiment = ns_option_text(NS_DIAGNOSE_EXPERIMENT),
         .outside = ns_option_text(NS_DIAGNOSE_OUTSIDE),
     };

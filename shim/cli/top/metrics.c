@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim top --openmetrics` writes: counters in the text format of Prometheus. They
+/* Owns what `nagleshim top --prometheus` writes: counters in the text format of Prometheus. They
  * only grow while the command runs, whatever happens to the rows, and the number of their series is
  * bounded. */
 #include "cli/top/top.h"

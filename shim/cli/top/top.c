@@ -20,7 +20,7 @@
 #define SECOND 1000000000U
 
 static bool once;
-static const char *metrics; /* the file of --openmetrics, or NULL */
+static const char *metrics; /* the file of --prometheus, or NULL */
 
 static volatile sig_atomic_t asked_to_end;
 
@@ -62,7 +62,7 @@ static int print(const struct ns_top *top, bool screen)
     return NS_EXIT_YES;
 }
 
-static const char *unfinished; /* the file of --openmetrics */
+static const char *unfinished; /* the file of --prometheus */
 
 /* At the end. Old numbers would look as if nothing stalled. */
 static void remove_metrics(void)
@@ -88,7 +88,7 @@ static int show(struct ns_top *top)
     bool is_file = metrics && strcmp(metrics, "-") != 0;
     struct stat st;
     if (is_file && lstat(metrics, &st) == 0 && !S_ISREG(st.st_mode)) /* it will be replaced */
-        return NS_FAIL("--openmetrics must be a regular file or -, not '%s'", metrics);
+        return NS_FAIL("--prometheus must be a regular file or -, not '%s'", metrics);
     /* A file that cannot be written is reported before the first interval. */
     int status = is_file ? ns_metrics_write(NULL, metrics) : NS_EXIT_YES, error = 0;
     if (status != NS_EXIT_YES)
@@ -129,9 +129,9 @@ int ns_top_main(void)
 {
     static struct ns_top top; /* the end of the command releases it */
     once = ns_option_text(NS_TOP_ONCE) || ns_output_object();
-    metrics = ns_option_text(NS_TOP_OPENMETRICS);
+    metrics = ns_option_text(NS_TOP_PROMETHEUS);
     if (ns_output_object() && metrics)
-        return NS_FAIL("--json and --openmetrics cannot be used together");
+        return NS_FAIL("--json and --prometheus cannot be used together");
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
     const pid_t *pids = ns_option_pids();
     int error = ns_watch_open(&pids, ns_top_take_hold, &top, &top.watch);

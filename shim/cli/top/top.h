@@ -14,7 +14,7 @@ struct ns_top {
     uint64_t begin;                      /* of the interval */
     double seconds;                      /* length of the last one */
     struct ns_watch_tally tally, before; /* now, and at the begin of the last interval */
-    bool counts;                         /* for --openmetrics */
+    bool counts;                         /* for --prometheus */
     /* When the newest process was started that had a row at the last refresh, and that has one. */
     uint64_t newest, newer;
 };

@@ -21,7 +21,7 @@ comes() {
 
 @test "promtool accepts the counters, the alert rules and their tests, and a rule with another limit fails its test" {
     posts stalls
-    "$NS" top --openmetrics - --once --interval 1 >"$T/top.prom"
+    "$NS" top --prometheus - --once --interval 1 >"$T/top.prom"
     promtool check metrics <"$T/top.prom"
     sed '/^# HELP/d' "$T/top.prom" >"$T/unexplained.prom"
     run ! promtool check metrics <"$T/unexplained.prom"
@@ -38,7 +38,7 @@ comes() {
     PRELOAD=$LIBRARY posts cured
     port=$(sed -nE 's/.*port ([0-9]+).*/\1/p' "$T/stalls.port")
     mkdir "$T/node"
-    ns_start top "$NS" top --openmetrics "$T/node/nagleshim.prom" --interval 1
+    ns_start top "$NS" top --prometheus "$T/node/nagleshim.prom" --interval 1
     ns_start node prometheus-node-exporter --collector.disable-defaults --collector.textfile \
         --collector.textfile.directory="$T/node" --web.listen-address=127.0.0.1:9100
     cat >"$T/prometheus.yaml" <<END

@@ -25,7 +25,7 @@ PYTHON
     "$EXAMPLES/tcp_nodelay_server" --connections 0 0 0 >"$T/server" 3>&- &
     local server=$! width
     until grep -q port "$T/server"; do sleep 0.01; done
-    "$PWD/build/nagleshim" diagnose --json "$T/o.json" --report "$T/page.html" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 \
+    "$PWD/build/nagleshim" diagnose --json="$T/o.json" --html "$T/page.html" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 \
         "$(grep -oE '[0-9]+$' "$T/server")" 30
     kill "$server"
     for width in 400 1280; do
