@@ -58,6 +58,9 @@ static bool is_clear(enum action action, const struct ns_list *units)
             "enable needs --unit UNIT, for a service, or --preload, for every program");
     if (action == STATUS && (preload || units->n > 0 || library))
         return NS_REFUSE("status takes neither --unit nor --preload nor --library");
+    const char *json = ns_option_text(NS_HOST_JSON);
+    if (json && strcmp(json, "-") != 0 && ns_option_text(NS_HOST_ROOT))
+        return NS_REFUSE("with --root, --json takes no file, which would be in the image");
     if (library && library[0] != '/')
         return NS_REFUSE("'%s': the path of the library must be absolute", library);
     if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
