@@ -48,10 +48,10 @@ two_programs() {
     ns_start top "$NS" top --interval 0.5 --pid "$one" --pid "$two"
     ns_start cure "$NS" cure --follow --pid "$one" --pid "$two"
     sleep 1
-    ns_stop one
+    ns_stop two
     sleep 1.5
     kill -0 "${NS_PID[diagnose]}" "${NS_PID[top]}" "${NS_PID[cure]}"
-    ns_stop two
+    ns_stop one
     timeout 10 tail -f /dev/null --pid "${NS_PID[diagnose]}"
     timeout 10 tail -f /dev/null --pid "${NS_PID[top]}"
     timeout 10 tail -f /dev/null --pid "${NS_PID[cure]}"
