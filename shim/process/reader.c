@@ -6,12 +6,14 @@
 #include "process/facts.h"
 
 #include "base/clock.h"
+#include "process/scope.h"
 
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 1000, BUSY_MS = 3000, END_MS = 20, STUCK_MOST = 8 };
+enum { ANSWER_MS = 1000, BUSY_MS = 3000, END_MS = 20, STUCK_MOST = 8, STUCK_MOST_OF_USER = 2 };
 
 /* A question, and the answer. */
 struct shared {
@@ -35,7 +37,12 @@ static struct reader {
     int socket;
     struct shared *shared; /* with this reader only: an earlier one may still write to its own */
 } reader = {.socket = -1};
-static pid_t stuck[STUCK_MOST]; /* earlier ones that have not ended yet; 0: none */
+/* Earlier ones that have not ended yet, and the user of the process that each waits for. pid 0:
+ * none. One user may not use up all of them. */
+static struct stuck {
+    pid_t pid;
+    unsigned user;
+} stuck[STUCK_MOST];
 
 static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
 
@@ -72,6 +79,13 @@ static void give_up_rights(void)
     syscall(SYS_capset, &version, sets);
 }
 
+/* If it exits for lack of memory, it runs none of the command's functions, which undo and remove.
+ */
+static void leave(void)
+{
+    _exit(1);
+}
+
 /* The reader. */
 static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t parent)
 {
@@ -88,6 +102,7 @@ static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t
     syscall(SYS_close_range, STDERR_FILENO + (memory >= 0), ~0U, 0); /* Linux 5.9 */
     give_up_rights();
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of the user resets it */
+    atexit(leave);
     while (getppid() == parent && read(STDIN_FILENO, &byte, 1) == 1) {
         memset(&shared->facts, 0, sizeof shared->facts);
         shared->facts.error = ns_facts_read(shared->pid, memory, shared->depth, &shared->facts);
@@ -123,28 +138,43 @@ static int start(int memory)
     return error;
 }
 
-/* Collects readers that have ended. How many have not? */
-static unsigned collect_stuck(void)
+/* Its real user: a program that is set-user-ID does not change that one. */
+static unsigned user_of(pid_t pid)
 {
-    unsigned n = 0;
-    for (size_t i = 0; i < STUCK_MOST; i++) {
-        if (stuck[i] && waitpid(stuck[i], NULL, WNOHANG) != 0)
-            stuck[i] = 0;
-        n += stuck[i] != 0;
-    }
-    return n;
+    char path[32], line[256];
+    unsigned user = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    NS_AUTO_FCLOSE FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "Uid:\t%u", &user) != 1)
+        ;
+    return user;
 }
 
-/* Ends the reader. If it is stuck, it gets a moment. */
-static void end(void)
+/* Collects readers that have ended. May no further one have to wait for this process? */
+static bool is_full(pid_t pid)
+{
+    unsigned all = 0, of_user = 0;
+    for (size_t i = 0; i < STUCK_MOST; i++) {
+        if (stuck[i].pid && waitpid(stuck[i].pid, NULL, WNOHANG) != 0)
+            stuck[i].pid = 0;
+        all += stuck[i].pid != 0;
+    }
+    const unsigned user = all ? user_of(pid) : 0;
+    for (size_t i = 0; all && i < STUCK_MOST; i++)
+        of_user += stuck[i].pid && stuck[i].user == user;
+    return all == STUCK_MOST || of_user >= STUCK_MOST_OF_USER;
+}
+
+/* Ends the reader, which was asked about a process. If it is stuck, it gets a moment. */
+static void end(pid_t pid)
 {
     size_t i = 0;
     kill(reader.pid, SIGKILL);
     for (int ms = 0; waitpid(reader.pid, NULL, WNOHANG) == 0; ms++) {
         if (ms == END_MS) {
-            while (stuck[i])
+            while (stuck[i].pid)
                 i++;
-            stuck[i] = reader.pid;
+            stuck[i] = (struct stuck){reader.pid, user_of(pid)};
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -193,7 +223,7 @@ static int ask(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts
         *facts = reader.shared->facts;
     /* The next one may need other memory. */
     if (error || memory >= 0)
-        end();
+        end(pid);
     return error;
 }
 
@@ -209,10 +239,10 @@ static void read_state(struct ns_facts *facts)
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
 {
     char path[32];
-    int error = collect_stuck() == STUCK_MOST ? -ETIMEDOUT : 0;
+    int error = is_full(pid) ? -ETIMEDOUT : 0;
     bool is_own = pid == reader.pid; /* it is not there for the user */
     for (size_t i = 0; i < STUCK_MOST; i++)
-        is_own |= pid == stuck[i];
+        is_own |= pid == stuck[i].pid;
     snprintf(path, sizeof path, "/proc/%d/mem", pid);
     memset(facts, 0, sizeof *facts);
     facts->proc = (struct ns_proc){.pid = pid, .process = pid};

@@ -40,11 +40,11 @@ only_looked_at() {
     expect_part output "reason: /opt/libnagleshim.so is not a regular file"
 }
 
-# stuck NAME FORM: starts such a process (tests/helpers/stuck.py), and sets pid to it.
+# stuck NAME FORM [USER]: starts such a process (tests/helpers/stuck.py), and sets pid to it.
 stuck() {
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
     mkdir "$T/$1"
-    ns_start "$1" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "$2"
+    ns_start "$1" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "${@:2}"
     ns_wait_for "$T/$1.out" '^stuck '
     pid=$(field stuck "$T/$1.out")
     [[ $2 == fifo ]] || also "$1 itself" "$pid"
@@ -125,7 +125,7 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
 @test "of readers that even SIGKILL does not end, eight are kept, and none is started after them" {
     local i most=0 n
     for ((i = 0; i < 11; i++)); do
-        stuck "p$i" page
+        stuck "p$i" page $((70000 + i))
     done
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     until grep -q 'library="stuck"} 11' "$T/metrics" 2>/dev/null; do
@@ -136,6 +136,22 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     n=$(children "${NS_PID[top]}")
     # The file system of each has a read request, and answers no interrupt.
     [[ $n -eq 8 && $most -le 9 ]] || unexpected "children: $n, at most $most"
+    ns_stop top
+}
+
+@test "a user whose processes hold readers hides no process of another user" {
+    local i n
+    for ((i = 0; i < 9; i++)); do
+        stuck "p$i" page 70000
+    done
+    victim
+    "${stalling[@]:0:3}" 127.0.0.1 "$port" 100000 >/dev/null &
+    NS_STARTED+=("$!")
+    ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
+    ns_wait_for "$T/metrics" 'library="stuck"} 9'
+    n=$(children "${NS_PID[top]}")
+    [[ $n -le 3 ]] || unexpected "children: $n"
+    has_line "$T/metrics" 'library="no"} [1-9]' || wrong "no process was examined:" "$T/metrics"
     ns_stop top
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A process with a TCP connection that makes whoever looks at it wait. Usage, as root in a mount namespace of its own:
-# stuck.py DIRECTORY [FORM]. It prints "stuck PID". The forms:
+# stuck.py DIRECTORY [FORM [USER]]. It prints "stuck PID". The forms:
 #   lock (or none)  it is stuck in the kernel with the lock of its memory held: it unmaps a changed page of a file on a FUSE
 #                   file system that does not answer any more
 #   page            its memory has a page of such a file, which it does not touch itself
@@ -54,7 +54,7 @@ def become_fifo(directory):
     os.mkfifo(name + " (deleted)")
 
 
-def become_stuck(directory, dead, form):
+def become_stuck(directory, dead, form, user):
     if form == "lock":
         page = libc.mmap(None, 4096, 3, 1, os.open(directory + "/file", os.O_RDWR), 0)
     elif form == "page":
@@ -67,6 +67,7 @@ def become_stuck(directory, dead, form):
         ctypes.memset(page, 65, 1)
     if form != "fifo":
         open(dead, "w").close()
+    os.setresuid(user, user, user)
 
     def call(after, function, *arguments):
         time.sleep(after)
@@ -81,10 +82,10 @@ def become_stuck(directory, dead, form):
     return ends
 
 
-def main(directory, form="lock"):
+def main(directory, form="lock", user="0"):
     dead = directory + ".dead"
     if form == "fifo":
-        become_stuck(directory, dead, form)
+        become_stuck(directory, dead, form, int(user))
         return
     device = os.open("/dev/fuse", os.O_RDWR)
     if libc.mount(b"stuck", directory.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device):
@@ -92,7 +93,7 @@ def main(directory, form="lock"):
     child = os.fork()
     if child == 0:
         os.close(device)
-        become_stuck(directory, dead, form)
+        become_stuck(directory, dead, form, int(user))
         os._exit(0)
     serve(device, dead) # its end ends the file system, and with it the child's wait
 
