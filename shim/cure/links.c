@@ -220,9 +220,9 @@ static bool take_cured(void *context, const char *path)
     return false;
 }
 
-int ns_groups_find_cured(struct ns_groups *groups)
+/* Adds each group whose programs have names. 0, -ENOENT or another -errno: there are none. */
+static int read_names(struct ns_groups *groups)
 {
-    char root[PATH_MAX];
     const struct dirent *entry;
     int error = pins >= 0 ? 0 : open_pins(false);
     int fd = error ? -1 : openat(pins, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -237,24 +237,41 @@ int ns_groups_find_cured(struct ns_groups *groups)
             (void)!readlink(name_of(id, POLICY), group->policy, sizeof group->policy - 1);
         }
     }
+    return error == -ENOENT || error == -ENXIO ? 0 : error;
+}
+
+int ns_groups_find_cured(struct ns_groups *groups)
+{
+    char root[PATH_MAX];
+    const int error = read_names(groups);
     if ((groups->n > 0 || are_loaded()) && ns_group_root(root) != -ENODEV)
         ns_group_walk(root, take_cured, groups);
-    return error == -ENOENT || error == -ENXIO ? 0 : error;
+    return error;
+}
+
+/* Has the group ended, or did its cure fail before the first program ran? Its path does not say so:
+ * users may nest groups until that is too long. */
+static bool is_over(uint64_t group)
+{
+    struct bpf_link_info info = {0};
+    NS_AUTO_CLOSE int link = open_link(group, 0);
+    if (link < 0)
+        return link == -ENOENT;
+    return BPF(BPF_OBJ_GET_INFO_BY_FD, .info = {.bpf_fd = (uint32_t)link,
+                                                .info_len = sizeof info,
+                                                .info = address(&info)}) == 0 &&
+           info.cgroup.cgroup_id == 0;
 }
 
 /* Removes the names of groups that are gone, and what a cure has left that failed. */
 static void tidy(void)
 {
-    struct ns_groups cured = {0};
-    char root[PATH_MAX];
-    const bool sees_all = ns_group_root(root) == 0;
-    ns_groups_find_cured(&cured);
-    for (size_t i = 0; i < cured.n; i++)
-        if (cured.at[i].kept && ((sees_all && !*cured.at[i].path) ||
-                                 access(name_of(cured.at[i].id, programs[0].name), F_OK) != 0))
-            for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
-                remove_link(cured.at[i].id, n);
-    free(cured.at);
+    struct ns_groups kept = {0};
+    read_names(&kept);
+    for (size_t i = 0; i < kept.n; i++)
+        for (int n = 0; n < NS_GROUP_PROGRAMS && is_over(kept.at[i].id); n++)
+            remove_link(kept.at[i].id, n);
+    free(kept.at);
     rmdir(NS_GROUP_PINS);
 }
 

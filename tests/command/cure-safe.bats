@@ -99,6 +99,24 @@ the process that /proc/locks shows, has the lock of $names"
     expect 0 stderr is '' output has "/d/$word: the kernel would "
 }
 
+@test "a cure of another group leaves one in force whose path is too long to be opened" {
+    local id
+    mkdir "$group/other"
+    id=$(
+        cd "$group" || exit
+        for _ in {1..25}; do
+            mkdir "$(printf 'd%.0s' {1..200})" && cd d*
+        done
+        "${inside[@]:0:2}" "--wd=." -- "$NS" cure --cgroup ./ >&2
+        stat -c %i .
+    )
+    [[ $("${inside[@]}" ls /sys/fs/bpf/nagleshim) == "$id" ]]
+    cure --cgroup "$group/other"
+    "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/connections"
+    cure --undo --all
+    "${inside[@]}" test ! -e /sys/fs/bpf/nagleshim
+}
+
 @test "with --follow, programs with very many names take a bounded part of the memory" {
     local n
     printf '%s\n' '#include <arpa/inet.h>' '#include <stdlib.h>' '#include <unistd.h>' 'int main(int n, char **words) {

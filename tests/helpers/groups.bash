@@ -26,7 +26,7 @@ setup() {
 teardown() {
     ns_teardown
     for _ in {1..200}; do
-        find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; [[ -e $group ]] || return 0
+        find "$group" -depth -type d -delete 2>/dev/null; [[ -e $group ]] || return 0
         sleep 0.01
     done
 }
