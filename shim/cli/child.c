@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "process/facts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,15 @@ void ns_child_restore(void)
     setrlimit(RLIMIT_NOFILE, &files_before);
 }
 
+/* Has a signal come that is to end the command, and was not taken yet? */
+static bool is_asked(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+            sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT));
+}
+
 bool ns_child_signals(void)
 {
     static const int handed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
@@ -53,6 +63,7 @@ bool ns_child_signals(void)
             sigaddset(&set, handed[i]);
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) == 0)
         signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ns_facts_until(is_asked);
     if (signals < 0)
         ns_say("cannot receive signals: %s", strerror(errno));
     return signals >= 0;

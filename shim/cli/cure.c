@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
+#include "process/facts.h"
 #include "process/proc.h"
 #include "process/scope.h"
 
@@ -448,6 +449,7 @@ static int revert(struct ns_cure *cure)
     cure->undo = true;
     cure->follow = false;
     cure->n_sockets = cure->n_rows = 0;
+    ns_facts_until(NULL); /* a second ^C skips no process */
     print_groups(cure);
     return ns_cure_scan(cure, true);
 }

@@ -73,7 +73,7 @@ static struct ns_cure_process *examine(const struct ns_cure *cure, const struct 
     static struct ns_facts facts;
     /* Without the right to read it, patterns do not match. */
     int error = ns_facts_ask(place->pid, NS_FACTS_WORDS, &facts);
-    if (error == -ESRCH)
+    if (error == -ESRCH || error == -EINTR)
         return NULL;
     struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;

@@ -74,9 +74,12 @@ struct ns_facts {
  * of depth; what could not be read is zero or empty. 0, or -errno of the first part that could not
  * be read: -ESRCH: there is no such process, or it has ended; -EACCES or -EPERM: this user may not
  * read it. -ETIMEDOUT: the reader got no answer from the kernel within a second, or too many
- * earlier readers wait for one: only what any user may read is filled in. Takes a second at most,
- * or three while the reader is at work, also if signals arrive. */
+ * earlier readers wait for one: only what any user may read is filled in. -EINTR: the same, as the
+ * command is over. Takes a second at most, or three while the reader is at work. */
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts);
+
+/* From now on, no question waits for long while this is true; NULL: each has its second. */
+void ns_facts_until(bool (*is_command_over)(void));
 
 /* In the reader: reads the facts, which are zero before. memory: /proc/PID/mem, opened by the
  * command, to be closed; or -1. May wait for ever. */

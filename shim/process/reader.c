@@ -23,7 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 1000, BUSY_MS = 3000, END_MS = 20, STUCK_MOST = 8, STUCK_MOST_OF_USER = 2 };
+enum {
+    ANSWER_MS = 1000,
+    BUSY_MS = 3000,
+    END_MS = 20,
+    SLICE_MS = 50,
+    STUCK_MOST = 8,
+    STUCK_MOST_OF_USER = 2
+};
 
 /* A question, and the answer. */
 struct shared {
@@ -191,7 +198,14 @@ static bool is_running(void)
     return ns_state_read(AT_FDCWD, path, &state) == 0 && state.letter == 'R';
 }
 
-/* 0, -ETIMEDOUT, or another error: the reader has ended. */
+static bool (*is_over)(void); /* or NULL */
+
+void ns_facts_until(bool (*is_command_over)(void))
+{
+    is_over = is_command_over;
+}
+
+/* 0; -ETIMEDOUT; -EINTR: the command is to end; another error: the reader has ended. */
 static int await_answer(void)
 {
     const uint64_t ms = 1000000, begun = ns_clock_now(CLOCK_MONOTONIC);
@@ -200,8 +214,11 @@ static int await_answer(void)
     char byte;
     for (;;) { /* also after a signal */
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), left = last > now ? last - now : 0;
-        if (poll(&answer, 1, (int)((left + ms - 1) / ms)) > 0)
+        const uint64_t slice = left < SLICE_MS * ms ? left : SLICE_MS * ms;
+        if (poll(&answer, 1, (int)((slice + ms - 1) / ms)) > 0)
             return recv(reader.socket, &byte, 1, 0) == 1 ? 0 : -EIO;
+        if (is_over && is_over())
+            return -EINTR;
         /* The command itself may have been stopped: it has asked once more. */
         if (left == 0 && (now - begun >= BUSY_MS * ms || !is_running()))
             return -ETIMEDOUT;
@@ -239,7 +256,7 @@ static void read_state(struct ns_facts *facts)
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
 {
     char path[32];
-    int error = is_full(pid) ? -ETIMEDOUT : 0;
+    int error = is_over && is_over() ? -EINTR : is_full(pid) ? -ETIMEDOUT : 0;
     bool is_own = pid == reader.pid; /* it is not there for the user */
     for (size_t i = 0; i < STUCK_MOST; i++)
         is_own |= pid == stuck[i].pid;

@@ -70,15 +70,50 @@ children() {
     done
 }
 
-@test "a signal ends top while it waits for a process that is stuck" {
-    local start
+@test "a signal ends a command at once, however many processes make it wait one after the other" {
+    local i start words pids=()
+    for ((i = 0; i < 6; i++)); do
+        stuck "s$i" lock
+        pids+=(--pid "$pid")
+    done
+    for words in "top --interval 0.5" diagnose "cure --follow"; do
+        # shellcheck disable=SC2086 # words
+        ns_start command "$NS" $words "${pids[@]}"
+        while [[ $(children "${NS_PID[command]}") -eq 0 ]]; do sleep 0.01; done
+        sleep 0.3 # of the second that it waits for each
+        start=$EPOCHREALTIME
+        ns_stop command
+        holds "$EPOCHREALTIME - $start < 2.5" || unexpected "$words: $start to $EPOCHREALTIME"
+    done
+}
+
+@test "an undo that cannot treat the sockets of a stuck process ends with status 1" {
     stuck lock lock
-    ns_start top "$NS" top --pid "$pid" --interval 0.5
-    while [[ $(children "${NS_PID[top]}") -eq 0 ]]; do sleep 0.01; done
-    sleep 0.3 # of the second that it waits
-    start=$EPOCHREALTIME
-    ns_stop top
-    holds "$EPOCHREALTIME - $start < 3" || unexpected "it took $start to $EPOCHREALTIME"
+    within 5 "$NS" cure --undo --pid "$pid"
+    expect 1 output has 'sockets not changed: it is stuck in the kernel'
+}
+
+@test "if something kills the reader, the next question starts another one" {
+    local reader
+    ns_start server "$python" -c 'import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+def connect():
+    return socket.create_connection(listener.getsockname()), listener.accept()[0]
+ends = connect()
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+if os.fork() == 0:
+    ends = connect()
+time.sleep(100)' "$T/more"
+    ns_wait_for "$T/server.out" ready
+    ns_start top "$NS" top --pid "${NS_PID[server]}" --prometheus "$T/metrics" --interval 0.5
+    ns_wait_for "$T/metrics" 'library="no"} 1'
+    reader=$(cat "/proc/${NS_PID[top]}/task/${NS_PID[top]}/children")
+    kill -KILL "${reader% }"
+    touch "$T/more"
+    ns_wait_for "$T/metrics" 'library="(no"} 2|[^n])'
+    has_line "$T/metrics" 'library="no"} 2' || wrong "the child was not examined at once:" "$T/metrics"
 }
 
 @test "what reads other processes has the rights to read, and no others" {

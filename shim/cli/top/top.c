@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
+#include "process/facts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,11 @@ static volatile sig_atomic_t asked_to_end;
 static void note_signal(int number)
 {
     asked_to_end = number;
+}
+
+static bool is_asked_to_end(void)
+{
+    return asked_to_end;
 }
 
 /* Take samples until the end of the interval, or of the command. 0 or -errno. */
@@ -123,6 +129,7 @@ static void catch_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
+    ns_facts_until(is_asked_to_end);
 }
 
 int ns_top_main(void)
