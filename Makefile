@@ -112,11 +112,11 @@ compiler:
 		{ echo "make: '$(CC)' is missing, or the C library's headers are: on Debian install gcc and libc6-dev" >&2; \
 		exit 1; }
 
-# Object files that contain the version, the policy directory or the library directory are rebuilt if it changes.
+# Object files that contain the version or a directory are rebuilt if it changes.
 $B/settings: always
 	@mkdir -p $(@D)
-	@echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' | cmp -s - $@ || echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR)' >$@
-SETTINGS := NS_VERSION|NS_LIBDIR|NS_SYSCONFDIR|NS_POLICY_DIR_DEFAULT|variables\.def
+	@echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR) $(DATADIR)' | cmp -s - $@ || echo '$(VERSION) $(SYSCONFDIR) $(LIBDIR) $(DATADIR)' >$@
+SETTINGS := NS_VERSION|NS_LIBDIR|NS_DATADIR|NS_SYSCONFDIR|NS_POLICY_DIR_DEFAULT|variables\.def
 SETTINGS_SRC := $(shell grep -lE '$(SETTINGS)' $(SHIM_SRC) $(CLI_SRC))
 $(SETTINGS_SRC:%.c=$B/pic/%.o) $(SETTINGS_SRC:%.c=$B/obj/%.o): $B/settings
 
@@ -132,8 +132,12 @@ $B/obj/%.o: %.c | $(CJSON_C) compiler
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(LARGE) -fPIE -MMD -MP -isystem $(CJSON_DIR) -c -o $@ $<
 
-# The command contains these two files: they are included with the assembler's .incbin.
-$B/obj/shim/cli/host/cdi.o: config/container/cdi.json
+# The command proposes to copy an installed file.
+INSTALLED = -DNS_DATADIR='"$(DATADIR)/nagleshim"'
+$B/obj/shim/cli/main.o $B/obj/shim/cli/diagnose/policy.o: ALL_CFLAGS += $(INSTALLED)
+$B/fuzz/obj/shim/cli/diagnose/policy.o: FUZZ_FLAGS += $(INSTALLED)
+
+# The command contains this file: it is included with the assembler's .incbin.
 $B/obj/shim/cli/diagnose/json.o: config/diagnosis.html
 
 # The versions of exported functions, from the call table. All others stand in for every version of a function.
@@ -394,15 +398,16 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
-	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s/^\.Os nagleshim$$/& $(VERSION)/; s/^\.Dd .*/.Dd $(RELEASED)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s#/usr/share/nagleshim#$(DATADIR)/nagleshim#; s/^\.Os nagleshim$$/& $(VERSION)/; s/^\.Dd .*/.Dd $(RELEASED)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
 		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man7/nagleshim.7
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
 	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(ZSHDIR)/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
-	@# If the policy directory cannot be created, comment out the lines that name it in the files to copy.
+	@# If the policy directory cannot be created, comment out the lines that name it in the files to copy, or delete them.
 	@install -d $(DESTDIR)$(POLICIES) 2>/dev/null || test -d $(DESTDIR)$(POLICIES) || { \
 		sed -i 's#^Environment=NAGLESHIM_POLICY_DIR=#\#&#' $(SHARED)/systemd/nagleshim.conf && \
 		sed -i -E 's#^( *)(NAGLESHIM_POLICY_DIR: |- $(POLICIES):)#\1\#\2#' $(SHARED)/container/compose.yaml && \
+		sed -i '/NAGLESHIM_POLICY_DIR/d; /"hostPath": "[^"]*", "containerPath": "\/etc\/nagleshim"/d' $(SHARED)/container/cdi.json && \
 		echo "note: $(DESTDIR)$(POLICIES) cannot be made; name policies in NAGLESHIM_POLICY or NAGLESHIM_POLICY_DIR"; }
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); \
 		name='$(LIBRARY)'; ! ldconfig -p 2>/dev/null | grep -qF "=> $$name" || name=libnagleshim.so; \

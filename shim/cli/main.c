@@ -23,6 +23,9 @@ int ns_version_main(void)
 
 static int say_unknown(const char *word)
 {
+    if (strcmp(word, "cdi") == 0) /* a command until version 0.2 */
+        return NS_FAIL("no command 'cdi': its specification is the file " NS_DATADIR
+                       "/container/cdi.json");
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
         if (ns_verbs_is_close(word, verb->word))
             return NS_FAIL("unknown command '%s'; did you mean %s?", word, verb->word);

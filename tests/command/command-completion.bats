@@ -51,7 +51,7 @@ bash_offers() {
     [[ $(complete -p nagleshim) == *"-F _nagleshim"* ]]
     same verbs "$(sort <<<"$VERBS")" "$(bash_offers '')"
     same 'the options of the command' $'--help\n--version' "$(bash_offers -)"
-    same 'the verbs that begin with c' $'cdi\ncheck\ncompare\ncure' "$(bash_offers c)"
+    same 'the verbs that begin with c' $'check\ncompare\ncure' "$(bash_offers c)"
     for verb in $VERBS; do
         same "$verb" "$(options_of "$verb")" "$(bash_offers "$verb" -)"
     done

@@ -47,7 +47,7 @@ print("\n".join(at))' "$@"
 
 @test "the manual has the options of each help text" {
     local command
-    for command in run check explain doctor demo diagnose compare top cure host cdi; do
+    for command in run check explain doctor demo diagnose compare top cure host; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
         section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
         same_list "$T/help" "$T/man"

@@ -75,7 +75,6 @@ run_verbs() {
     says_of text run --policy "$T/none$bad" -- "$T/put$bad"
     says_of text run "$T/none$bad"
     says_of text host enable --unit "$bad"
-    says_of text cdi --preload-file "$T/none$bad"
     says_of text demo "$bad"
     says_of text version "$bad"
     says_of text help "$bad"

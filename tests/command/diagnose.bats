@@ -444,11 +444,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
         diagnosed --pid "${NS_PID[client]}" --for 1
         ns_stop client
         (cd "$root" && rmdir -p "system.slice/$group" 2>/dev/null) || true
-        expect 0 stderr has "next: $(realpath "$NS") $proposed"
+        expect 0 stderr has "next: $proposed"
     done <<GROUPS
-docker-$$.service host enable --unit docker-$$
-system-app.slice/app@$$.service host enable --unit app@$$
-docker-$$.scope cdi  # for its container
+docker-$$.service $(realpath "$NS") host enable --unit docker-$$
+system-app.slice/app@$$.service $(realpath "$NS") host enable --unit app@$$
+docker-$$.scope install -D -m 0644 /usr/local/share/nagleshim/container/cdi.json /etc/cdi/nagleshim.json  # then start its container with 
 GROUPS
 }
 

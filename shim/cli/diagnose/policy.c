@@ -174,8 +174,10 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
     if (process->unit[0])
         return ns_words("%s host enable --unit %s", quoted(report->command), quoted(process->unit));
     if (process->in_container)
-        return ns_words("%s cdi  # for its container; in Kubernetes: see config/kubernetes",
-                        quoted(report->command));
+        return "install -D -m 0644 " NS_DATADIR
+               "/container/cdi.json /etc/cdi/nagleshim.json  # then start its "
+               "container with --device nagleshim.dev/shim=default; in Kubernetes: see "
+               "config/kubernetes";
     /* A symbolic link has another name than the executable. */
     bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
     if (process->has_variables)

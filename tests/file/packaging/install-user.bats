@@ -135,6 +135,9 @@ fails() {
     grep -qx '#Environment=NAGLESHIM_POLICY_DIR=/etc/nagleshim' "$share/systemd/nagleshim.conf"
     grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"
     grep -qx ' *#- /etc/nagleshim:/etc/nagleshim:ro' "$share/container/compose.yaml"
+    # JSON has no comments.
+    jq -e --arg library "$home/lib/libnagleshim.so" '.containerEdits | (.mounts | map(.hostPath)) == [$library] and (has("env") | not)' \
+        "$share/container/cdi.json"
     make_there uninstall CJSON_DIR="$CJSON" PREFIX="$home"
     [[ -z $(find "$home" -mindepth 2) ]]
 }

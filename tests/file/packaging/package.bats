@@ -285,8 +285,7 @@ leaves() {
     for kind in deb rpm; do
         before_removal "$kind"
         mkdir "$T/root/var/run/cdi"
-        cp build/nagleshim "${library%/*}"
-        "${library%/*}/nagleshim" cdi >"$T/root/etc/cdi/nagleshim.json" 2>/dev/null
+        sed "s#/usr/local/lib/libnagleshim.so#$library#" config/container/cdi.json >"$T/root/etc/cdi/nagleshim.json"
         sed 's#"hostPath.*/libnagleshim.so#"hostPath": "/opt/libnagleshim.so#' "$T/root/etc/cdi/nagleshim.json" \
             >"$T/root/etc/cdi/other.json"
         cp "$T/root/etc/cdi/nagleshim.json" "$T/root/var/run/cdi"
