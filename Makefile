@@ -380,7 +380,7 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -d $(DESTDIR)$(BINDIR) $(SHARED)/policies $(SHARED)/systemd $(SHARED)/container \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
-	install -m 0644 config/policy.schema.json config/diagnosis.schema.json config/default.json $(SHARED)/
+	install -m 0644 config/policy.schema.json config/output.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
 	install -m 0644 config/systemd/* $(SHARED)/systemd/
 	install -m 0644 config/container/* $(SHARED)/container/

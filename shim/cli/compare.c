@@ -170,7 +170,7 @@ static void add_arm(cJSON *object, const char *name, const struct arm *arm)
     cJSON_AddNumberToObject(entry, "runs", arm->n);
     for (unsigned i = 0; i < VALUES; i++)
         cJSON_AddNumberToObject(entry, values[i].member, arm->values[i]);
-    cJSON_AddItemToObject(entry, "ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
+    cJSON_AddItemToObject(entry, "runs_ms", cJSON_CreateDoubleArray(arm->ms, (int)arm->n));
 }
 
 static bool write_json(struct comparison *comparison, int status)

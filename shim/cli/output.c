@@ -206,10 +206,15 @@ void ns_output_number(cJSON *into, const char *name, double number)
 }
 
 /* cJSON accepts that there is no object. */
+cJSON *ns_output_expect_in(cJSON *into, const char *name)
+{
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(into, name);
+    return list ? list : cJSON_AddArrayToObject(into, name);
+}
+
 cJSON *ns_output_expect(const char *name)
 {
-    cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
-    return list ? list : cJSON_AddArrayToObject(object, name);
+    return ns_output_expect_in(object, name);
 }
 
 cJSON *ns_output_item(cJSON *list)
@@ -248,7 +253,7 @@ void ns_output_warning(const char *format, ...)
     char text[TEXT_MOST];
     NS_FORMAT(text);
     ns_output_line("warning: %s", text);
-    ns_output_list("warnings", text);
+    ns_output_text(ns_output_entry("warnings"), "text", text);
 }
 
 void ns_output_line(const char *format, ...)

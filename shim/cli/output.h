@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The two forms of what a command finds: lines of text as they come, or one JSON object at the end.
- * nagleshim.1 lists the members that callers may rely on. Functions that add to the object do
- * nothing in the text form. */
+ * config/output.schema.json has the members that callers may rely on. Functions that add to the
+ * object do nothing in the text form. */
 #ifndef NS_OUTPUT_H
 #define NS_OUTPUT_H
 
@@ -36,7 +36,7 @@ char *ns_sanitize(char *text);
 __attribute__((format(printf, 2, 3))) void ns_output_fact(const char *name, const char *format,
                                                           ...);
 
-/* A line "warning: text", or the text in the list "warnings". */
+/* A line "warning: text", or an entry with the member "text" in the list "warnings". */
 __attribute__((format(printf, 1, 2))) void ns_output_warning(const char *format, ...);
 
 /* A line of the text form only. */
@@ -67,6 +67,7 @@ cJSON *ns_output_entry(const char *list);
 
 /* The list, which is made, so that it is there even if it stays empty. */
 cJSON *ns_output_expect(const char *list);
+cJSON *ns_output_expect_in(cJSON *object, const char *list);
 
 /* The text of an object, to be freed: control characters are escaped, invalid UTF-8 is U+FFFD. */
 char *ns_output_json(const cJSON *object);

@@ -37,7 +37,7 @@ scene() {
     run --separate-stderr "${alone[@]}" bash -c "$prelude$1"$'\nexit'
 }
 
-# row NAME SHIM SOCKETS TEXT: the table has exactly one row for this server, and it has these values.
+# row NAME LIBRARY SOCKETS TEXT: the table has exactly one row for this server, and it has these values.
 row() {
     local pid line
     pid=$(cat "$T/$1.pid")
@@ -111,7 +111,7 @@ int main(void) { return pause(); }'
     row elsewhere works 1 "policy built in"
     python3 -c 'import json, sys
 p, = json.load(open(sys.argv[1]))["processes"]
-assert p["elsewhere"] is True and p["library"].endswith("/opt/libnagleshim.so"), p' "$T/json"
+assert p["elsewhere"] is True and p["library_file"].endswith("/opt/libnagleshim.so"), p' "$T/json"
 }
 
 @test "--json has the same facts of every process, sorted by number" {
@@ -126,7 +126,7 @@ o = json.load(os.fdopen(3))
 works, unset = o["processes"]
 assert (works["pid"], unset["pid"]) == (int(sys.argv[1]), int(sys.argv[2])), o
 assert (works["works"], unset["works"], o["works"]) == ("yes", "no", "no"), o
-assert works["policy"] == sys.argv[3] and works["library"] == sys.argv[4] and works["version"] == o["nagleshim"], works
+assert works["policy"] == sys.argv[3] and works["library"] == "works" and works["library_file"] == sys.argv[4] and works["version"] == o["nagleshim"], works
 assert works["rules"] == [{"number": 1, "name": "quotes", "send": "auto-cork", "ack": "before-wait", "sockets": 1}], works
 assert works["counters"]["sockets"] == 1 and works["counters"]["left_alone"] == 0 and unset["counters"] is None, o
 assert works["reasons"] == works["warnings"] == [] and works["sockets"] == 1 and works["elsewhere"] is False

@@ -264,7 +264,7 @@ app.service: /usr/lib/libnagleshim.so"
     expect_status 1
     python3 -c 'import json, sys
 o = json.loads(sys.argv[1])
-assert [e["unit"] for e in o["enabled"]] == [None, "app.service"] and o["good"] is False, o
+assert [e["unit"] for e in o["places"]] == [None, "app.service"] and o["good"] is False, o
 assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["facts"]), o' "$output"
     # disable does not need a working library.
     host disable --root "$R"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: With --json, a command prints one JSON object, whatever it finds and whatever goes wrong.
-# check, explain and doctor: the object has the members that nagleshim.1 lists, and the exit status of the text form.
+# check, explain and doctor: the object fits the schema, and the exit status of the text form.
 
 load ../helpers/doctor
 
@@ -14,6 +14,7 @@ json() {
     output=$(cat "$T/out")
     stderr=$(cat "$T/err")
     expect_status "$expected"
+    keep "$output"
     python3 - "$T/out" "$expected" "$expression" "$1" "$T/err" <<'PYTHON' || {
 import json, sys
 def once(pairs):
@@ -38,15 +39,15 @@ PYTHON
     good=$(policy good '{}, {"name": "late"}')
     bad=$T/bad.json
     printf '{"rules": [\n {"send": "fast"},\n {"match": 3}]}\n' >"$bad"
-    json 0 'o["files"][0] == {"file": "'"$good"'", "valid": True, "rules": 2, "enabled": True,
-        "errors": [], "warnings": [{"rule": 2, "name": "late",
-        "message": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
+    json 0 'o["files"][0] == {"file": "'"$good"'", "valid": True, "n_rules": 2, "enabled": True,
+        "errors": [], "warnings": [{"number": 2, "name": "late",
+        "text": "never used: rule 1 before it already takes every socket it could match"}]}' check --json "$good"
     json 2 '[f["valid"] for f in o["files"]] == [True, False, False] and o["files"][1]["more"] is False
         and [(e["line"], e["column"]) for e in o["files"][1]["errors"]] == [(2, 11), (3, 12), (1, 1)]
-        and o["files"][2]["errors"] == [{"line": None, "column": None, "message": "cannot be read: No such file or directory"}]
+        and o["files"][2]["errors"] == [{"line": None, "column": None, "text": "cannot be read: No such file or directory"}]
         ' check "$good" --json "$bad" "$T/none.json"
     json 1 'len(o["files"]) == 2' check --json "$bad" "$good"
-    json 1 'o["files"][0]["file"] == "-" and "text ends too early" in o["files"][0]["errors"][-1]["message"]' \
+    json 1 'o["files"][0]["file"] == "-" and "text ends too early" in o["files"][0]["errors"][-1]["text"]' \
         check --json - <<<'{'
     json 0 'o["files"][0]["file"] is None' check --json
     policy policies/default '{}' >/dev/null
@@ -65,7 +66,7 @@ PYTHON
     json 0 'o["process"]["asked"] == "cat" and o["process"]["path"] and o["process"]["script"] is None
         and o["socket"] == {"role": "client", "local": None, "remote": None}
         and o["tried"] == [{"path": "'"$T"'/p.json", "result": "taken"}]
-        and o["policy"] == {"path": "'"$T"'/p.json", "valid": True, "enabled": True, "rules": 3}
+        and [o[m] for m in ("policy", "valid", "enabled", "n_rules")] == ["'"$T"'/p.json", True, True, 3]
         and [(r["number"], r["name"], r["result"]) for r in o["rules"]] == [(1, "a \"quote\"", "does not match"),
             (2, None, "undecided"), (3, None, "matches")]
         and o["rule"] == {"number": 3, "max_delay_us": 350, "name": None, "send": "auto-cork", "ack": "before-wait"}
@@ -73,8 +74,8 @@ PYTHON
         and len(o["warnings"]) == 1' explain --json -p "$T/p.json" --process cat --role client
     policy p '{"match": {"role": "server"}}' >/dev/null
     json 1 '"rule" not in o and o["effects"] == []' explain --json -p "$T/p.json" --process cat --role client
-    NAGLESHIM_OFF=1 json 0 'o["policy"]["path"] is None and "NAGLESHIM_OFF" in o["warnings"][0]' explain --json --process cat
-    json 2 'o["policy"]["valid"] is False and o["tried"][0]["result"] == "invalid" and o["messages"]' \
+    NAGLESHIM_OFF=1 json 0 'o["policy"] is None and "NAGLESHIM_OFF" in o["warnings"][0]["text"]' explain --json --process cat
+    json 2 'o["valid"] is False and o["tried"][0]["result"] == "invalid" and o["messages"]' \
         explain --json -p "$(broken_policy)" --process cat
 }
 
@@ -86,7 +87,7 @@ PYTHON
         and {"name": "program", "text": "'"$T"'/ordinary"} in o["facts"] and o["warnings"] == []
         and o["tried"][0] == {"path": "'"$T"'/policies/ordinary.json", "result": "not there"}' doctor --json "$T/ordinary"
     LD_PRELOAD=$LIBRARY json 0 'o["works"] == "yes" and o["preloaded"] is True' doctor --json "$T/ordinary"
-    json 1 'o["works"] == "no" and o["reasons"] == ["it is linked statically, so that nothing can be preloaded into it"]' \
+    json 1 'o["works"] == "no" and [r["text"] for r in o["reasons"]] == ["it is linked statically, so that nothing can be preloaded into it"]' \
         doctor --json "$T/static"
     # After the program, --json is the program's own option.
     run "$NS" doctor "$T/ordinary" --json
@@ -100,7 +101,7 @@ PYTHON
     json 0 'o["works"] == "yes" and o["verdict"] == "the library works in process '"${NS_PID[p]}"'"
         and o["counters"]["pushes"] == 0 and any(f["name"] == "so far" and f["text"].startswith("sockets ") for f in o["facts"])' doctor --pid "${NS_PID[p]}" --json
     patient q pause
-    json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]' doctor --json --pid "${NS_PID[q]}"
+    json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]["text"]' doctor --json --pid "${NS_PID[q]}"
 }
 
 @test "--json is valid JSON after wrong usage, for missing files, and for invalid UTF-8" {
@@ -112,7 +113,7 @@ PYTHON
     json 2 '"cannot find" in o["messages"][0]' doctor --json no-such-program
     json 2 'o["files"][0]["file"].endswith("/\ufffdx\u00e9.json")' check --json "$T/"$'\xffx\xc3\xa9.json'
     printf '{"version": 1, "rules": [], "\xc3\xa9\\u0001\\"": 1}' >"$T/odd.json"
-    json 1 '"\u00e9" in o["files"][0]["errors"][0]["message"]' check --json "$T/odd.json"
+    json 1 '"\u00e9" in o["files"][0]["errors"][0]["text"]' check --json "$T/odd.json"
     # Cut in the middle of a character.
     printf '{"version": 1, "rules": [{"name": 5}], "%s": 1}' "$(printf '\xc3\xa9%.0s' {1..60})" >"$T/long.json"
     json 1 'len(o["files"][0]["errors"]) == 2' check --json "$T/long.json"

@@ -25,7 +25,7 @@ two_programs() {
     for command in "top --json" "doctor --json" "cure --json --dry-run"; do
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --pid "$one" --pid "$two" --pid "$one"
-        jq -e --argjson pids "[$one, $two]" '[(.rows // .processes)[].pid] | unique == ($pids | sort)' <<<"$output"
+        jq -e --argjson pids "[$one, $two]" '[.rows[]?.process.pid, .processes[]?.pid] | unique == ($pids | sort)' <<<"$output"
     done
     # The one that is not there is named, wherever it stands.
     for command in "diagnose --for 1" "top --once" "doctor" "cure --dry-run"; do
@@ -38,7 +38,7 @@ two_programs() {
     done
     # The control: each alone.
     run --separate-stderr "$NS" top --json --pid "$two"
-    jq -e --argjson pid "$two" '[.rows[].pid] | unique == [$pid]' <<<"$output"
+    jq -e --argjson pid "$two" '[.rows[].process.pid] | unique == [$pid]' <<<"$output"
 }
 
 @test "diagnose, top and cure go on until the last process of --pid has ended" {

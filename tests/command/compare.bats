@@ -17,7 +17,7 @@ compare() {
     compare --runs 5 --json="$T/o.json" -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 30
     expect 0 output is ""
     [[ ${stderr_lines[0]} == "nagleshim compare: "*" times faster with the library (5 and 5 runs, p = 0.0079)" ]]
-    says "$T/o.json" 'o["differs"] is True and o["p"] < 0.01 and len(o["without"]["ms"]) == len(o["with"]["ms"]) == 5
+    says "$T/o.json" 'o["differs"] is True and o["p"] < 0.01 and len(o["without"]["runs_ms"]) == len(o["with"]["runs_ms"]) == 5
         and o["without"]["median_ms"] > 1000 and o["without"]["median_ms"] > 2 * o["with"]["median_ms"]
         and 1 <= o["without"]["stalls"] <= 30 and o["with"]["stalls"] == 0'
 }

@@ -84,7 +84,7 @@ diagnosed() {
     grep -q "\"$port\"" "$T/cure.json"
     # The JSON has the same policy, and the text has it only on request.
     run --separate-stderr "$NS" diagnose --json="$T/o.json" -- "${stalling[@]}"
-    policy=$(jq -c .policy "$T/o.json")
+    policy=$(jq -c .proposal "$T/o.json")
     [[ $stderr != *"$policy"* ]]
     diff <("$python" -m json.tool <<<"$policy") <("$python" -m json.tool "$T/cure.json")
     run --separate-stderr env NAGLESHIM_POLICY="$policy" "$NS" run -- \
@@ -99,7 +99,7 @@ diagnosed() {
     diagnosed --write-policy "$T/cure.json" -- "$T/static-client" --warmup 10 127.0.0.1 "$port" 30
     expect 0 stderr has "linked statically"
     says "$T/o.json" 'rows[0]["grade"] == "proven" and rows[0]["source"] == "outside"
-        and rows[0]["process"]["reachable"] is False and o["policy"]["rules"][0]["match"]["role"] == "server"'
+        and rows[0]["process"]["reachable"] is False and o["proposal"]["rules"][0]["match"]["role"] == "server"'
     ns_stop server
     ns_serve cured env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$T/cure.json" "$EXAMPLES/tcp_nodelay_server" \
         --connections 0 "$port" 0
@@ -110,7 +110,7 @@ diagnosed() {
         rm -f "$0/port"; "$0/static-server" --connections 0 0 0 >"$0/port" & until grep -qs port "$0/port"; do sleep 0.01; done
         "$0/static-client" --warmup 10 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$0/port")" 40; kill $!' "$T"
     expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
-    says "$T/o.json" 'o["grade"] == "proven" and o["policy"] is None'
+    says "$T/o.json" 'o["grade"] == "proven" and o["proposal"] is None'
 }
 
 @test "a program that waits or makes sockets without libc is seen from outside, and no preload is proposed for it" {
@@ -165,7 +165,7 @@ END
     for program in sockets waits; do
         ns_start "$program" "$T/$program" long "$port"
         diagnosed --pid "${NS_PID[$program]}" --for 1
-        says "$T/o.json" 'o["grade"] in ("proven", "likely", "cannot tell")
+        says "$T/o.json" 'o["grade"] in ("proven", "likely", "cannot-tell")
             and (rows[0]["process"]["reason"] or "").startswith("makes system calls") == ("'$program'" == "sockets")'
         expect_no_part stderr "--experiment"
         [[ $program == waits || $stderr == *"now, without a restart: "*" cure --pid ${NS_PID[sockets]}"* ]]
@@ -188,9 +188,9 @@ END
     while read -r program works column; do
         LD_PRELOAD=$LIBRARY ns_start loaded "$T/$program" long "$port"
         diagnosed --pid "${NS_PID[loaded]}" --for 1
-        says "$T/o.json" 'rows[0]["process"]["shim"] is ("'"$works"'" == "yes")'
+        says "$T/o.json" 'rows[0]["process"]["library"] == "'"$column"'"'
         run "$NS" top --pid "${NS_PID[loaded]}" --once --json
-        [[ $(jq -r '.rows[] | select(.process == "'"$program"'").library' <<<"$output") == "$column" ]]
+        [[ $(jq -r '.rows[] | .process | select(.name == "'"$program"'").library' <<<"$output") == "$column" ]]
         run "$NS" doctor --pid "${NS_PID[loaded]}" --json
         [[ $(jq -r .works <<<"$output") == "$works" ]]
         run "$NS" cure --pid "${NS_PID[loaded]}"
@@ -222,7 +222,7 @@ bounded() {
         diagnosed -- "${behind[@]}" client "$port" 120
         expect_status 0
         bounded "$T/o.json"
-        says "$T/o.json" 'o["grade"] in ("none", "cannot tell") and o["lost_ms"] == 0'
+        says "$T/o.json" 'o["grade"] in ("none", "cannot-tell") and o["lost_ms"] == 0'
         expect_part stderr "[${NS_PID[$kind]}], the peer, itself waited for 127.0.0.1:$server, "
         expect_part stderr "next: $(realpath "$NS") diagnose --pid ${NS_PID[$kind]} --for 10  # the peer: what does it wait for?"
         ns_start client "${behind[@]}" client "$port" 100000
@@ -329,7 +329,7 @@ END
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
     run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 2 --fail-on proven --json="$T/o.json"
     expect_status 1
-    says "$T/o.json" 'o["grade"] == "proven" and [row["grade"] for row in rows] == ["held by the peer"]
+    says "$T/o.json" 'o["grade"] == "proven" and [row["grade"] for row in rows] == ["held-by-the-peer"]
         and peers[0]["grade"] == "proven" and peers[0]["process"]["pid"] == '"${NS_PID[client]}"
     expect_part stderr "held by the peer, tcp_nodelay_client[${NS_PID[client]}]"
     ns_stop client
@@ -731,7 +731,7 @@ PYTHON
         "$python" tests/probes/turns.py client 127.0.0.1 "$port" 150 1 : w100 w300 r50
     expect 0 stderr lacks "this is a cure" stderr lacks "--experiment"
     says "$T/o.json" 'o["grade"] not in ("proven", "likely") and o["experiments"][0]["done_ms"] > 40
-        and o["policy"] is None and not rows[0]["cures"]'
+        and o["proposal"] is None and not rows[0]["cures"]'
 }
 
 @test "processes without TCP connections are left out" {
@@ -747,7 +747,7 @@ PYTHON
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" diagnose --json="$T/o.json" -- \
         "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
     expect 0 output has 'stalls 0' stderr has "LD_PRELOAD already names the library"
-    says "$T/o.json" 'o["grade"] in ("none", "cannot tell", "late but nobody waited")'
+    says "$T/o.json" 'o["grade"] in ("none", "cannot-tell", "late-but-nobody-waited")'
 }
 
 @test "a wait for room before each write does not end the pattern of a request" {

@@ -29,7 +29,7 @@ sure() {
     server=$(pgrep -P "$pid" queue_server)
     sure "$server" --json
     jq -e --argjson client "$pid" '.status == 0 and
-        [.rows[] | {pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
+        [.rows[] | {pid: .process.pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
             {pid: $client, held_by: null, lost: true, most: true},
             {pid: '"$server"', held_by: $client, lost: true, most: true}]' <<<"$output"
     # The table counts the lost time once.
@@ -40,7 +40,7 @@ sure() {
     posts calm --nodelay
     server=$(pgrep -P "$pid" queue_server)
     run "$NS" top --json --pid "$server"
-    jq -e '[.rows[] | [.pid, .held_by, .lost_ms_per_second]] == [['"$server"', null, 0]]' <<<"$output"
+    jq -e '[.rows[] | [.process.pid, .held_by, .lost_ms_per_second]] == [['"$server"', null, 0]]' <<<"$output"
 }
 
 @test "top claims no more than diagnose of many pipelined connections of one thread" {
@@ -249,7 +249,7 @@ CASES
     sleep 1
     ns_stop lines KILL
     ns_join top
-    [[ $(grep -c '^ *LOST/S' "$T/top.out") -ge 3 && ! -s $T/top.err ]]
+    [[ $(grep -c '^ *ms/s' "$T/top.out") -ge 3 && ! -s $T/top.err ]]
 }
 
 @test "on a terminal it draws a screen that fits, whose keys explain, pause and end it, and restores the terminal" {
@@ -261,7 +261,7 @@ CASES
     shows '127.0.0.1:'
     [[ $(screen capture-pane -p) != *before* ]]
     screen send-keys '?'
-    shows 'LOST/S   milliseconds per second'
+    shows 'ms/s   milliseconds per second'
     screen send-keys '?' p
     shows 'paused:'
     screen send-keys p
@@ -271,12 +271,12 @@ CASES
     screen send-keys q
     shows before
     screen send-keys "echo status \$?; '$NS' top --interval 0.5 --pid $pid" Enter
-    shows 'LOST/S'
+    shows 'ms/s'
     screen send-keys C-c
     shows 'status 0'
     # The shell's line editor sets the terminal's modes by itself, another program does not.
     screen send-keys "'$NS' top --interval 0.5 --pid $pid; stty -a" Enter
-    shows 'LOST/S'
+    shows 'ms/s'
     screen send-keys q
     shows ' icanon '
     screen kill-server

@@ -33,7 +33,7 @@ expected_files() {
         echo "644 $1/share/man/man5/nagleshim-policy.5"
         echo "644 $1/share/man/man7/nagleshim.7"
         echo "644 $1/share/nagleshim/default.json"
-        echo "644 $1/share/nagleshim/diagnosis.schema.json"
+        echo "644 $1/share/nagleshim/output.schema.json"
         echo "644 $1/share/nagleshim/policy.schema.json"
         for policy in config/policies/*.json; do
             echo "644 $1/share/nagleshim/policies/${policy##*/}"

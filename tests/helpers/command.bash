@@ -9,6 +9,40 @@ cannot_here() {
     ns_skip "$1"
 }
 
+# keep TEXT: teardown_file checks it if it is an object of the command.
+keep() {
+    [[ $1 != *'"nagleshim":'* ]] || printf '%s\n%s\0' "$BATS_TEST_DESCRIPTION" "$1" >>"$BATS_FILE_TMPDIR/objects"
+}
+
+# jq ARGUMENT...: jq(1), of standard input or of a file that the last argument names.
+jq() {
+    local text
+    if [[ -f ${!#} ]]; then
+        keep "$(cat "${!#}")"
+        command jq "$@"
+    else
+        text=$(cat)
+        keep "$text"
+        command jq "$@" <<<"$text"
+    fi
+}
+
+# Every object that a test of the file has read fits the schema.
+teardown_file() {
+    [[ ! -e $BATS_FILE_TMPDIR/objects ]] || "$(T=$BATS_FILE_TMPDIR; ns_python jsonschema; echo "$python")" - \
+        "$BATS_FILE_TMPDIR/objects" <<'PYTHON'
+import json, sys
+from jsonschema import Draft202012Validator
+schema = json.load(open("config/output.schema.json"))
+Draft202012Validator.check_schema(schema)
+validator = Draft202012Validator(schema)
+for entry in open(sys.argv[1], encoding="utf-8", errors="replace").read().split("\0")[:-1]:
+    test, text = entry.split("\n", 1)
+    for error in validator.iter_errors(json.loads(text)):
+        sys.exit(f"{test}: {error}")
+PYTHON
+}
+
 seen() {
     printf 'status: %s\nstdout: %s\nstderr: %s\n' "$status" "$output" "${stderr:-}"
 }

@@ -7,12 +7,12 @@ import re
 import sys
 
 MISSED = 3  # the exit status
-HELD = "held by the peer"
+HELD = "held-by-the-peer"
 CALLED = ("proven", "likely")
-GRADES = {"proven": ("proven",), "maybe": ("cannot tell",), "none": ("none",), "late": ("late but nobody waited",),
-          "no": ("none", "late but nobody waited", "cannot tell"), "likely": ("likely",),
-          "far": ("cannot tell", "likely"),
-          "held": ("proven", "likely", "none", "late but nobody waited", "cannot tell")}
+GRADES = {"proven": ("proven",), "maybe": ("cannot-tell",), "none": ("none",), "late": ("late-but-nobody-waited",),
+          "no": ("none", "late-but-nobody-waited", "cannot-tell"), "likely": ("likely",),
+          "far": ("cannot-tell", "likely"),
+          "held": ("proven", "likely", "none", "late-but-nobody-waited", "cannot-tell")}
 
 
 class Row:
@@ -56,7 +56,7 @@ class Row:
 
 
 def causes(said):
-    return {one["cause"] for row in said["rows"] if not row["peer"] for one in row["besides"]}
+    return {one["cause"] for row in said["rows"] if not row["is_peer"] for one in row["besides"]}
 
 
 # The test ends a server that does not end with its client, by SIGTERM.
@@ -89,8 +89,8 @@ def judge_view(row, view, writer, expected, other, flags):
         if view == "outside" and other == "likely" and end == reader:
             grades = GRADES["no"]
         # Each end also looks at the other one, and then both know of the same stall.
-        found = [one["grade"] for one in said["rows"] if not one["peer"]] or [said["grade"]]
-        at_peer = {one["grade"] for one in said["rows"] if one["peer"]} & set(CALLED)
+        found = [one["grade"] for one in said["rows"] if not one["is_peer"]] or [said["grade"]]
+        at_peer = {one["grade"] for one in said["rows"] if one["is_peer"]} & set(CALLED)
         for grade in found:
             # "likely" is less than the proof that was expected, and no wrong claim.
             wrong = grade in CALLED and (grade != "likely" or "proven" not in grades)
@@ -101,25 +101,25 @@ def judge_view(row, view, writer, expected, other, flags):
         row.expect(not at_peer or set(GRADES[expected]) & set(CALLED) or writer == "either" or other == "likely",
                    f"{view}, the {end}: its peer is called {' and '.join(at_peer)}")
     status, grade = row.number("watched.status", view), row.read(view, "client")["grade"]
-    row.expect(status == (1 if grade in CALLED else 2 if grade == "cannot tell" else 0),
+    row.expect(status == (1 if grade in CALLED else 2 if grade == "cannot-tell" else 0),
                f"{view}: --fail-on likely ended with {status}")
     ended(row, view, 0, row.read(view, "server")["status"])
 
 
 # Holds for which a program waited, at either end, whether certain or not.
 def held(row, view):
-    return sum(one["stalls"] + one["maybe"] for end in ("client", "server") for one in row.read(view, end)["rows"] if not one["peer"])
+    return sum(one["stalls"] + one["maybe"] for end in ("client", "server") for one in row.read(view, end)["rows"] if not one["is_peer"])
 
 
 def judge_stalls(row, flags):
-    stalls = sum(one["stalls"] for end in ("client", "server") for one in row.read("inside", end)["rows"] if not one["peer"])
+    stalls = sum(one["stalls"] for end in ("client", "server") for one in row.read("inside", end)["rows"] if not one["is_peer"])
     delayed = row.number("watched.delayed")
     row.hope(stalls >= 3, f"{stalls} stalls from inside")
     if "uncounted" in flags:
         return
     holds = held(row, "inside")
     if "static" in flags:
-        holds = sum(one["stalled"] for one in row.read("inside", "server")["rows"] if not one["peer"])
+        holds = sum(one["stalled"] for one in row.read("inside", "server")["rows"] if not one["is_peer"])
     row.hope(abs(holds - delayed) <= 1 + delayed // 8, f"{holds} holds, {delayed} delayed ACKs")
     delayed = row.number("watched.delayed", "outside")
     row.hope(held(row, "outside") >= 0.5 * delayed, f"{held(row, 'outside')} from outside, {delayed} delayed ACKs")
@@ -142,8 +142,8 @@ def watched(row, says, besides, flags):
         judge_stalls(row, flags)
         # The policy of the end that holds, and not of one that only knows of it, as its cure leaves a round trip.
         said = max((row.read("inside", end) for end in ("client", "server")), key=lambda one: one["lost_ms"] * any(
-            held["grade"] == "proven" and not held["peer"] for held in one["rows"]))
-        (row.directory / "inside" / "cure.json").write_text(json.dumps(said["policy"]))
+            held["grade"] == "proven" and not held["is_peer"] for held in one["rows"]))
+        (row.directory / "inside" / "cure.json").write_text(json.dumps(said["proposal"]))
 
 
 def field(text, name):
@@ -153,7 +153,7 @@ def field(text, name):
 # The estimated gain for each request of the client.
 def estimated_ms(row):
     ends = [one for end in ("client", "server") for one in row.read("inside", end)["rows"]
-            if one["grade"] == "proven" and not one["peer"]]
+            if one["grade"] == "proven" and not one["is_peer"]]
     both = len(ends) == 2 and all("send" in one["cures"][0]["does"] and "ack" in one["cures"][0]["does"] for one in ends)
     return sum(one["cures"][0]["from_ms"] - one["cures"][0]["to_ms"] for one in ends) / (2 if both else 1)
 

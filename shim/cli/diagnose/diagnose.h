@@ -275,7 +275,7 @@ struct ns_report {
  * stays on one line. */
 void ns_report_print(const struct ns_report *report, int width);
 
-/* Add the members that config/diagnosis.schema.json describes to the object of --json. */
+/* Add the members that config/output.schema.json describes to the object of --json. */
 void ns_report_fill_json(const struct ns_report *report);
 
 /* config/diagnosis.html with this JSON text inserted, allocated. '<' becomes an escape sequence of

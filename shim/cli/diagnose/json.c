@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the object of --json, which config/diagnosis.schema.json describes, and the page, which is
+/* Owns the object of --json, which config/output.schema.json describes, and the page, which is
  * config/diagnosis.html with that object inserted. All members are always there. */
 #include "cli/diagnose/diagnose.h"
 
@@ -22,6 +22,15 @@ static void add_ms(cJSON *object, const char *name, uint64_t ns)
     cJSON_AddNumberToObject(object, name, (double)(ns / 1000) / 1e3);
 }
 
+/* A word for scripts: without blanks. */
+static void add_grade(cJSON *object, const char *grade)
+{
+    char *word = ns_words("%s", grade);
+    for (char *at = word; (at = strchr(at, ' '));)
+        *at = '-';
+    ns_output_text(object, "grade", word);
+}
+
 /* null: unknown, as without a process */
 static void add_reachable(cJSON *object, const struct ns_row_process *process)
 {
@@ -36,7 +45,7 @@ static void add_process(cJSON *row, const struct ns_row_process *process)
     add_number(object, "pid", process->pid);
     ns_output_text(object, "name", process->name);
     ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
-    cJSON_AddBoolToObject(object, "shim", ns_shim_works(process->shim));
+    ns_output_text(object, "library", ns_shim_name(process->shim));
     add_reachable(object, process);
     ns_output_text(object, "reason", process->unreachable);
 }
@@ -138,12 +147,12 @@ static void add_row(cJSON *rows, const struct ns_report *report, const struct ns
     ns_output_text(object, "local", row->local.known ? ns_words_address(&row->local) : NULL);
     ns_output_text(object, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
     add_number(object, "connections", row->connections);
-    ns_output_text(object, "grade", ns_row_grade(row));
-    cJSON_AddBoolToObject(object, "peer", row->is_peer);
+    add_grade(object, ns_row_grade(row));
+    cJSON_AddBoolToObject(object, "is_peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
     ns_output_text(object, "cost", row->conclusion.stalls ? ns_diagnosis_cost(row) : NULL);
-    cJSON_AddBoolToObject(object, "counts", row->counts);
+    cJSON_AddBoolToObject(object, "is_counted", row->counts);
     ns_output_text(object, "bound", ns_words_bound(row));
     add_counts(object, row);
     ns_output_text(object, "pattern", row->pattern);
@@ -206,7 +215,7 @@ void ns_report_fill_json(const struct ns_report *report)
     ns_output_text(object, "kernel",
                    ns_words("%s %s %s", name.sysname, name.release, name.machine));
     ns_output_text(object, "verdict", ns_diagnosis_headline(diagnosis));
-    ns_output_text(object, "grade", ns_grade_name(diagnosis->grade));
+    add_grade(object, ns_grade_name(diagnosis->grade));
     add_number(object, "lost_ms", diagnosis->lost_ms);
     add_number(object, "began", diagnosis->began);
     add_ms(object, "watched_ms", diagnosis->end - diagnosis->begin);
@@ -220,7 +229,7 @@ void ns_report_fill_json(const struct ns_report *report)
         add_row(rows, report, diagnosis->rows[i]);
     add_holds(object, diagnosis);
     add_experiments(object, diagnosis);
-    cJSON_AddItemToObject(object, "policy",
+    cJSON_AddItemToObject(object, "proposal",
                           report->policy ? cJSON_Duplicate(report->policy, true)
                                          : cJSON_CreateNull());
     ns_output_text(object, "next", report->next);

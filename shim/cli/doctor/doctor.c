@@ -175,7 +175,7 @@ enum {
 static const char *const kinds[KINDS] = {"works",  "not",    "unknown", "starting",
                                          "others", "denied", "stuck"};
 
-/* The column SHIM. */
+/* The column LIBRARY. */
 static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
 {
     return !verdict                             ? "works"
@@ -216,20 +216,14 @@ static void add_entry(const struct ns_examination *examination, const char *name
     cJSON_AddBoolToObject(entry, "elsewhere", examination->facts.lives_elsewhere);
     cJSON_AddNumberToObject(entry, "sockets", examination->facts.sockets);
     ns_output_text(entry, "works", ns_findings_works(findings));
-    ns_output_text(entry, "library", loaded->path[0] ? loaded->path : NULL);
+    ns_output_text(entry, "library", column(loaded->shim, ns_findings_verdict(findings)));
+    ns_output_text(entry, "library_file", loaded->path[0] ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy",
                    examination->facts.policy[0] ? examination->facts.policy : NULL);
     add_counters(entry, loaded);
     add_rules(&examination->facts, cJSON_AddArrayToObject(entry, "rules"));
-    cJSON *reasons = cJSON_AddArrayToObject(entry, "reasons");
-    cJSON *warnings = cJSON_AddArrayToObject(entry, "warnings");
-    for (unsigned i = 0; i < findings->n; i++) {
-        const struct ns_finding *finding = &findings->list[i];
-        cJSON *one = ns_output_item(finding->kind == NS_FINDING_REASON ? reasons : warnings);
-        ns_output_text(one, "cause", finding->cause);
-        ns_output_text(one, "text", finding->text);
-    }
+    ns_findings_fill(findings, entry);
 }
 
 static void list(unsigned census[KINDS], struct ns_examination *examination)
@@ -237,7 +231,7 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
     const char *name = examination->facts.name;
     if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
-        ns_output_line("    PID PROGRAM         TCP SHIM     WHAT IT DOES, OR WHY NOT");
+        ns_output_line("    PID PROGRAM         TCP LIBRARY  WHAT IT DOES, OR WHY NOT");
     census[!verdict                                             ? WORKS
            : examination->facts.loaded.shim == NS_SHIM_STARTING ? STARTING
            : verdict->kind == NS_FINDING_REASON                 ? LACKS

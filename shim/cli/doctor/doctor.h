@@ -3,6 +3,7 @@
 #ifndef NS_DOCTOR_H
 #define NS_DOCTOR_H
 
+#include "cli/output.h"
 #include "process/facts.h"
 
 #include <stdbool.h>
@@ -34,6 +35,9 @@ const struct ns_finding *ns_findings_verdict(const struct ns_findings *findings)
 
 /* "yes", "no" or "unknown": does the library work? */
 const char *ns_findings_works(const struct ns_findings *findings);
+
+/* Add the lists "warnings" and "reasons" to an object of --json. */
+void ns_findings_fill(const struct ns_findings *findings, cJSON *object);
 
 /* Print warnings, then reasons. */
 void ns_findings_print(const struct ns_findings *findings);

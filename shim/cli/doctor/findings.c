@@ -33,18 +33,27 @@ const char *ns_findings_works(const struct ns_findings *findings)
     return verdict->kind == NS_FINDING_REASON ? "no" : "unknown";
 }
 
+void ns_findings_fill(const struct ns_findings *findings, cJSON *object)
+{
+    cJSON *warnings = ns_output_expect_in(object, "warnings");
+    cJSON *reasons = ns_output_expect_in(object, "reasons");
+    for (unsigned i = 0; i < findings->n; i++) {
+        const struct ns_finding *finding = &findings->list[i];
+        cJSON *one = ns_output_item(finding->kind == NS_FINDING_REASON ? reasons : warnings);
+        ns_output_text(one, "cause", finding->cause);
+        ns_output_text(one, "text", finding->text);
+    }
+}
+
 void ns_findings_print(const struct ns_findings *findings)
 {
-    ns_output_expect("warnings");
-    ns_output_expect("reasons");
     for (unsigned i = 0; i < findings->n; i++)
         if (findings->list[i].kind != NS_FINDING_REASON)
-            ns_output_warning("%s", findings->list[i].text);
+            ns_output_line("warning: %s", findings->list[i].text);
     for (unsigned i = 0; i < findings->n; i++)
-        if (findings->list[i].kind == NS_FINDING_REASON) {
+        if (findings->list[i].kind == NS_FINDING_REASON)
             ns_output_line("reason: %s", findings->list[i].text);
-            ns_output_list("reasons", findings->list[i].text);
-        }
+    ns_findings_fill(findings, ns_output_object());
 }
 
 int ns_findings_conclude(const char *works, const char *text)

@@ -138,10 +138,10 @@ static int disable(const struct ns_host *host)
 /* unit: NULL for every program. Is the library good? */
 static bool print_enabled(const char *unit, const char *library)
 {
-    cJSON *entry = ns_output_entry("enabled");
+    cJSON *entry = ns_output_entry("places");
     ns_output_fact(unit ? unit : NS_PRELOAD_FILE, "%s", library);
     ns_output_text(entry, "unit", unit);
-    ns_output_text(entry, "library", library);
+    ns_output_text(entry, "library_file", library);
     char path[PATH_MAX];
     const char *wrong = NULL;
     if (!ns_preload_is_searched(library))

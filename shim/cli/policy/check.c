@@ -31,7 +31,7 @@ static void say_error(void *context, const struct ns_policy_error *error)
         cJSON *entry = ns_output_item(check->errors);
         ns_output_number(entry, "line", error->line);
         ns_output_number(entry, "column", error->line ? error->column : 0);
-        ns_output_text(entry, "message", error->message);
+        ns_output_text(entry, "text", error->message);
     } else if (error->line) {
         ns_print(stderr, "%s:%u:%u: %s\n", check->name, error->line, error->column, error->message);
     } else {
@@ -45,9 +45,9 @@ static void say_warning(void *context, const struct ns_rule *rule, const char *t
     struct check *check = context;
     if (ns_output_object()) {
         cJSON *entry = ns_output_item(check->warnings);
-        ns_output_number(entry, "rule", rule ? rule->index + 1 : 0);
+        ns_output_number(entry, "number", rule ? rule->index + 1 : 0);
         ns_output_text(entry, "name", rule ? rule->name : NULL);
-        ns_output_text(entry, "message", text);
+        ns_output_text(entry, "text", text);
     } else {
         ns_print(stderr, "%s: warning: %s%s%s\n", check->name, rule ? ns_rule_title(rule) : "",
                  rule ? ": " : "", text);
@@ -110,7 +110,7 @@ static void complete(cJSON *entry, const struct check *check, const struct ns_po
     ns_output_text(entry, "file", found->origin == NS_POLICY_BUILTIN ? NULL : found->path);
     cJSON_AddBoolToObject(entry, "valid", found->policy != NULL);
     if (found->policy) {
-        cJSON_AddNumberToObject(entry, "rules", (double)found->policy->n_rules);
+        cJSON_AddNumberToObject(entry, "n_rules", (double)found->policy->n_rules);
         cJSON_AddBoolToObject(entry, "enabled", found->policy->enabled);
     } else {
         cJSON_AddBoolToObject(entry, "more", check->n_errors >= NS_POLICY_ERRORS_MOST);

@@ -245,11 +245,11 @@ static void print_policy(const struct ns_policy_found *found)
 {
     const struct ns_policy *policy = found->policy;
     bool is_builtin = found->origin == NS_POLICY_BUILTIN;
-    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "policy");
-    ns_output_text(entry, "path", is_builtin ? NULL : found->path);
-    cJSON_AddBoolToObject(entry, "valid", policy != NULL);
-    cJSON_AddBoolToObject(entry, "enabled", policy && policy->enabled);
-    cJSON_AddNumberToObject(entry, "rules", policy ? (double)policy->n_rules : 0);
+    cJSON *object = ns_output_object();
+    ns_output_text(object, "policy", is_builtin ? NULL : found->path);
+    cJSON_AddBoolToObject(object, "valid", policy != NULL);
+    cJSON_AddBoolToObject(object, "enabled", policy && policy->enabled);
+    cJSON_AddNumberToObject(object, "n_rules", policy ? (double)policy->n_rules : 0);
     if (!policy)
         ns_output_line("the library is disabled: every socket is left alone");
     else if (is_builtin)

@@ -22,10 +22,10 @@ static struct termios before;
 static bool is_taken, has_keys, has_help, is_paused;
 
 static const char help[] =
-    "\nLOST/S   milliseconds per second that the program loses to Nagle's algorithm;\n"
+    "\nms/s     milliseconds per second that the program loses to Nagle's algorithm;\n"
     "         in parentheses at an end that waits for the other one: the same time\n"
     "SHARE    the same as a part of the time of its busy connections\n"
-    "SHIM     works: the library does; no: it is not there; cured: the kernel\n"
+    "LIBRARY  works: the library does; no: it is not there; cured: the kernel\n"
     "         cures new connections of its control group (see nagleshim(1))\n"
     "HOLDS/S  how often per second bytes were held\n"
     "PEER     the other end, and the process on this host that holds the bytes\n";

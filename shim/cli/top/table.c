@@ -67,8 +67,8 @@ static int places(const char *text)
 }
 
 /* The columns that matter most come first, since a narrow terminal cuts the last ones. */
-/* The column SHIM. */
-static const char *shim_of(const struct ns_row_process *process)
+/* The column LIBRARY. */
+static const char *library_of(const struct ns_row_process *process)
 {
     const bool is_cured = process->is_cured && process->shim != NS_SHIM_WORKS;
     return is_cured ? "cured" : ns_shim_name(process->shim);
@@ -82,8 +82,8 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
         if (places(top->interval.rows[i]->process->name) > width)
             width = places(top->interval.rows[i]->process->name);
     print_summary(out, top);
-    ns_print(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "LOST/S", "SHARE", width, "PROCESS",
-             "PID", "ROLE", "SHIM", "HOLDS/S");
+    ns_print(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "ms/s", "SHARE", width, "PROCESS", "PID",
+             "ROLE", "LIBRARY", "HOLDS/S");
     for (size_t i = 0;
          i < top->interval.n_rows && i < most && ns_top_is_shown(top->interval.rows[i]); i++) {
         const struct ns_row *row = top->interval.rows[i];
@@ -96,7 +96,7 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
                  row->lost_rate);
         ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
                  row->process->name, width - places(row->process->name), "", row->process->pid,
-                 ns_role_name(row->role), shim_of(row->process), row->holds_rate,
+                 ns_role_name(row->role), library_of(row->process), row->holds_rate,
                  describe_peer(row));
     }
 }
@@ -107,15 +107,18 @@ void ns_top_fill_json(const struct ns_top *top)
     for (size_t i = 0; i < top->interval.n_rows && ns_top_is_shown(top->interval.rows[i]); i++) {
         const struct ns_row *row = top->interval.rows[i];
         cJSON *entry = ns_output_entry("rows");
-        ns_output_text(entry, "process", row->process->name);
-        cJSON_AddNumberToObject(entry, "pid", row->process->pid);
+        cJSON *process = cJSON_AddObjectToObject(entry, "process");
+        cJSON_AddNumberToObject(process, "pid", row->process->pid);
+        ns_output_text(process, "name", row->process->name);
+        ns_output_text(process, "library", library_of(row->process));
         ns_output_text(entry, "role", ns_role_name(row->role));
-        ns_output_text(entry, "peer", describe_peer(row));
+        ns_output_text(entry, "service",
+                       row->service.known ? ns_words_address(&row->service) : NULL);
+        ns_output_text(entry, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
         cJSON_AddNumberToObject(entry, "connections", row->connections);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
         ns_output_number(entry, "held_by", row->other ? row->other->process->pid : 0);
-        ns_output_text(entry, "library", shim_of(row->process));
     }
 }
