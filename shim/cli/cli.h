@@ -40,6 +40,10 @@ __attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
 #define NS_REFUSE(...) (ns_say(__VA_ARGS__), false)
 #define NS_FAIL(...) (ns_say(__VA_ARGS__), NS_EXIT_ERROR)
 
+/* The processes of --pid, --unit, --cgroup and --port, and a 0. Returns NS_EXIT_YES, or an exit
+ * status after a message. */
+int ns_select(const pid_t **pids);
+
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(pid_t pid, int error);
 

@@ -8,10 +8,12 @@
 #include "cli/cli.h"
 #include "process/scope.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Format the arguments of a variadic function, which follow its parameter `format`, in an array. */
@@ -105,6 +107,46 @@ int ns_print(FILE *stream, const char *format, ...)
 }
 #pragma GCC diagnostic pop
 
+int ns_output_columns(FILE *stream)
+{
+    enum { LEAST = 40, MOST = 110 };
+    struct winsize size = {0};
+    const int kept = errno;
+    ioctl(fileno(stream), TIOCGWINSZ, &size);
+    errno = kept;
+    if (size.ws_col == 0)
+        return 0;
+    return size.ws_col < LEAST ? LEAST : size.ws_col < MOST ? size.ws_col : MOST;
+}
+
+void ns_print_words(FILE *stream, const char *text, int column, int indent, int width)
+{
+    bool first = true;
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (!first && column + 1 + length > width) {
+            ns_print(stream, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        column += ns_print(stream, "%s%.*s", first ? "" : " ", length, text);
+        first = false;
+        text += length;
+        text += strspn(text, " ");
+    }
+    ns_print(stream, "\n");
+}
+
+/* A line, which is broken between words on a terminal. */
+static void print_line(FILE *stream, const char *text)
+{
+    const int columns = ns_output_columns(stream);
+    if (columns)
+        ns_print_words(stream, text, 0, 2, columns);
+    else
+        ns_print(stream, "%s\n", text);
+}
+
 void ns_print_lines(FILE *stream, const char *text)
 {
     NS_AUTO_FREE char *copy = ns_allocated(strdup(text)), *like = ns_allocated(strdup(text));
@@ -113,7 +155,8 @@ void ns_print_lines(FILE *stream, const char *text)
     fputs(sanitize(copy, like), stream);
 }
 
-/* cJSON escapes C0 and copies every other byte. The line ends and tabs are its own. */
+/* cJSON escapes C0 and copies every other byte. The line ends and tabs are its own; tabs become
+ * blanks. */
 char *ns_output_json(const cJSON *json)
 {
     NS_AUTO_FREE char *text = ns_allocated(cJSON_Print(json));
@@ -124,7 +167,9 @@ char *ns_output_json(const cJSON *json)
         n = utf8_length(at, left);
         if (n == 0)
             to = stpcpy(to, "\\ufffd");
-        else if (is_control(at) && *at != '\n' && *at != '\t')
+        else if (*at == '\t')
+            to = stpcpy(to, at > text && at[-1] == ':' ? " " : "  ");
+        else if (is_control(at) && *at != '\n')
             to += sprintf(to, "\\u%04x",
                           n == 1   ? c[0]
                           : n == 2 ? (c[0] & 0x1f) << 6 | (c[1] & 0x3f)
@@ -145,8 +190,8 @@ void ns_say(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
-    ns_print(stderr, "nagleshim%s%s: %s\n", ns_cli_verb ? " " : "", ns_cli_verb ? ns_cli_verb : "",
-             text);
+    print_line(stderr, ns_words("nagleshim%s%s: %s", ns_cli_verb ? " " : "",
+                                ns_cli_verb ? ns_cli_verb : "", text));
     ns_output_list("messages", text);
 }
 
@@ -240,7 +285,7 @@ void ns_output_fact(const char *name, const char *format, ...)
     char text[TEXT_MOST];
     NS_FORMAT(text);
     if (!object) {
-        ns_print(stdout, "%s: %s\n", name, text);
+        print_line(stdout, ns_words("%s: %s", name, text));
         return;
     }
     cJSON *entry = ns_output_entry("facts");
@@ -260,8 +305,10 @@ void ns_output_line(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
-    if (!object)
+    if (!object && text[0] == ' ')
         ns_print(stdout, "%s\n", text);
+    else if (!object)
+        print_line(stdout, text);
 }
 
 void ns_output_start(bool printed)

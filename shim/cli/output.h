@@ -29,6 +29,13 @@ __attribute__((format(printf, 2, 3))) int ns_print(FILE *stream, const char *for
 /* A text whose lines and tabs are this command's own. */
 void ns_print_lines(FILE *stream, const char *text);
 
+/* The columns of a terminal, 40 to 110; 0: the stream is none. errno is unchanged. */
+int ns_output_columns(FILE *stream);
+
+/* A text and a line end. It begins at this column; a line that would be wider goes on in the next
+ * one, behind this indent. A longer word stays whole, so that it can be copied. */
+void ns_print_words(FILE *stream, const char *text, int column, int indent, int width);
+
 /* The same for a text, in place, which may be compared with others then. Returns text. */
 char *ns_sanitize(char *text);
 

@@ -167,7 +167,7 @@ static void take_number(const struct ns_verb_option *row, double *number)
                most, optarg);
 }
 
-static void add_pid(pid_t pid)
+void ns_option_add_pid(pid_t pid)
 {
     for (size_t i = 0; i < n_pids; i++)
         if (pids[i] == pid)
@@ -197,7 +197,7 @@ static void take(const struct ns_verb_option *row)
     else if (row->takes >= NS_TAKES_GRADE && ns_words_find(row->takes, optarg) < 0)
         REFUSE("--%s must be %s, not '%s'", row->name, ns_words_join(row->takes, " or "), optarg);
     if (row->takes == NS_TAKES_PID)
-        add_pid((pid_t)value->number);
+        ns_option_add_pid((pid_t)value->number);
 }
 
 /* Before "=FILE", the file of diagnose's and compare's --json was the next word. Until version 0.4,

@@ -91,8 +91,9 @@ double ns_option_number(enum ns_option id, double otherwise);
 /* The same of the verb's option with this long name. */
 const char *ns_option_named(const char *name);
 
-/* The process ids of --pid, each once, and a 0. */
+/* The process ids of --pid, each once, and a 0. Another one can be added. */
 const pid_t *ns_option_pids(void);
+void ns_option_add_pid(pid_t pid);
 
 /* The values of an option that may be repeated. */
 struct ns_list *ns_option_list(enum ns_option id);

@@ -143,6 +143,9 @@ int ns_text_parse(struct ns_arena *memory, const char *text, size_t len, const c
     const char *at = text + strspn(text, " \t\r\n");
     int kept = errno;
     *root = NULL;
+    if (strncmp(at, "\xef\xbb\xbf", 3) == 0)
+        return unexpected(text, len, at, "this is a byte order mark: save the file without it",
+                          error);
     if (*at != '{')
         return unexpected(text, len, at, "a policy is a JSON object and starts with '{'", error);
     parsing = memory;

@@ -144,9 +144,13 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
     /* Kernel threads and zombies have no sockets, although permission is checked first for them as
      * well. */
     struct ns_state state;
-    owners->round.denied += error != -ESRCH && owners->round.chosen &&
-                            !(ns_state_read(directory, "stat", &state) == 0 &&
-                              (state.is_kernel_thread || strchr("ZX", state.letter)));
+    if (error != -ESRCH && owners->round.chosen &&
+        !(ns_state_read(directory, "stat", &state) == 0 &&
+          (state.is_kernel_thread || strchr("ZX", state.letter)))) {
+        owners->round.denied++;
+        owners->refused = pid;
+        owners->refusal = error;
+    }
     return error;
 }
 

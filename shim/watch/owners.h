@@ -78,8 +78,10 @@ struct ns_owners {
     bool everyone;      /* the next round also reads processes that are not chosen */
     uint32_t complete;  /* the stamp of the last round that read every process */
     uint64_t denied;    /* chosen processes that could not be examined, in the last round */
-    unsigned fresh;     /* new sockets of chosen processes in the last round */
-    struct {            /* the current round */
+    pid_t refused;      /* the last of them, and why: -errno */
+    int refusal;
+    unsigned fresh; /* new sockets of chosen processes in the last round */
+    struct {        /* the current round */
         bool goes_on;
         bool chosen; /* the process that is being read is a chosen one */
         size_t next; /* index of the next process */

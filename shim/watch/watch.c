@@ -393,5 +393,7 @@ void ns_watch_tally(const struct ns_watch *watch, struct ns_watch_tally *tally)
 {
     *tally = watch->sampler.tally;
     tally->denied = watch->table.owners.denied;
+    tally->refused = watch->table.owners.refused;
+    tally->refusal = watch->table.owners.refusal;
     tally->sampled = (unsigned)watch->sampler.n;
 }

@@ -43,11 +43,13 @@ typedef void (*ns_watch_held)(void *context, struct ns_watched *watched,
                               const struct ns_hold *hold);
 
 struct ns_watch_tally {
-    uint64_t looks;       /* samples of connections */
-    uint64_t rounds;      /* requests to the kernel */
-    uint64_t missed;      /* rounds that were too late to recognise a hold */
-    uint64_t forgotten;   /* connections without room, or with fewer than two samples */
-    uint64_t denied;      /* processes that could not be examined, now */
+    uint64_t looks;     /* samples of connections */
+    uint64_t rounds;    /* requests to the kernel */
+    uint64_t missed;    /* rounds that were too late to recognise a hold */
+    uint64_t forgotten; /* connections without room, or with fewer than two samples */
+    uint64_t denied;    /* processes that could not be examined, now */
+    pid_t refused;      /* the last of them, and why: -errno */
+    int refusal;
     uint64_t busy_ns;     /* processor time used */
     unsigned connections; /* now */
     unsigned idle;        /* those without traffic that are not kept */

@@ -131,7 +131,7 @@ assert works["rules"] == [{"number": 1, "name": "quotes", "send": "auto-cork", "
 assert works["counters"]["sockets"] == 1 and works["counters"]["left_alone"] == 0 and unset["counters"] is None, o
 assert works["reasons"] == works["warnings"] == [] and works["sockets"] == 1 and works["elsewhere"] is False
 assert [r["cause"] for r in unset["reasons"]] == ["unset"] and unset["policy"] is None and unset["rules"] == []
-assert o["counts"] == {"works": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0, "stuck": 0}, o["counts"]
+assert o["counts"] == {"working": 1, "not": 1, "unknown": 0, "starting": 0, "others": 1, "denied": 0, "stuck": 0}, o["counts"]
 assert o["status"] == 1 and o["messages"] == [] and "tried" not in o
 PYTHON
 }

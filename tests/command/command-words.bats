@@ -71,7 +71,7 @@ two_programs() {
         expect "$status" output is ""
         jq -S 'walk(if type == "object" then with_entries(select(.value | type != "number")) else . end)' "$T/o.json" >"$T/written"
         [[ -s $T/written && $(stat -c %a "$T/o.json") == 600 ]]
-        [[ $(jq -r .command "$T/written") == "${words%% *}" ]]
+        [[ $(command jq -r .command "$T/written") == "${words%% *}" ]]
         case $words in
         top* | compare* | diagnose*) ;; # what they measure differs
         *) diff "$T/printed" "$T/written" ;;
@@ -114,4 +114,65 @@ CASES
     run --separate-stderr "$NS" diagnose --json "$T/tool"
     jq -e '.subject | endswith("/tool")' <<<"$output"
     cmp /bin/true "$T/tool"
+}
+
+@test "--unit, --cgroup and --port select processes in diagnose, top and doctor" {
+    local command group selection
+    [[ $EUID -eq 0 ]] || cannot_here "only root can make a control group"
+    group=$(findmnt -nfo TARGET -t cgroup2)/nagleshim-words-$$.service
+    mkdir "$group" 2>/dev/null || cannot_here "control groups cannot be made"
+    two_programs
+    echo "$one" >"$group/cgroup.procs"
+    for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
+        for selection in "--cgroup $group" "--unit ${group##*/}"; do
+            # shellcheck disable=SC2086 # words
+            run --separate-stderr "$NS" $command $selection
+            jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid, (.facts[]? | select(.name == "process").text
+                | split(",")[0] | tonumber)] | unique == [$one]' <<<"$output"
+        done
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --cgroup no-such-group
+        expect 2 stderr is "nagleshim ${command%% *}: there is no control group 'no-such-group'"
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --port 1
+        expect 2 stderr is "nagleshim ${command%% *}: no process has a TCP connection with port 1"
+    done
+    echo "$one" >"${group%/*}/cgroup.procs"
+    rmdir "$group"
+}
+
+@test "diagnose, top and doctor select the processes with a connection of --port" {
+    local command port which
+    has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
+    for which in one two; do
+        ns_start $which perl -MIO::Socket::INET -e '$| = 1; $l = IO::Socket::INET->new(Listen => 1) or die;
+            $a = IO::Socket::INET->new("127.0.0.1:" . $l->sockport) or die; $b = $l->accept; print "port ", $l->sockport, "\n"; sleep 60'
+        ns_wait_for "$T/$which.out" port
+    done
+    port=$(sed 's/port //' "$T/two.out")
+    for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --port "$port"
+        jq -e --argjson two "${NS_PID[two]}" '[.rows[]?.process.pid, .processes[]?.pid, (.facts[]? | select(.name == "process").text
+            | split(",")[0] | tonumber)] | unique - [$two] == []' <<<"$output"
+    done
+    # The last one has printed facts of this process.
+    [[ $output == *"${NS_PID[two]}"* && $output != *"${NS_PID[one]}"* ]] || unexpected
+}
+
+@test "a process that may not be examined is named, with the capability that is missing" {
+    [[ $EUID -eq 0 ]] || cannot_here "only root can become another user"
+    ns_start other setpriv --reuid 65533 --clear-groups perl -MSocket -e '$| = 1; socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); print "ready\n"; sleep 60'
+    ns_wait_for "$T/other.out" ready
+    run --separate-stderr setpriv --bounding-set -all --inh-caps -all --reuid 65532 --clear-groups "$NS" diagnose --all --for 0.3
+    [[ $stderr =~ could\ not\ be\ examined:\ (the\ last,|process)\ [0-9]+\ \(.+\)\ needs\ root,\ or\ CAP_SYS_ ]] || unexpected
+}
+
+@test "a byte order mark is called so, and what the command writes has no tabs" {
+    printf '\xef\xbb\xbf{"version": 1, "rules": []}' >"$T/mark.json"
+    run --separate-stderr "$NS" check "$T/mark.json"
+    expect 1 stderr is "$T/mark.json:1:1: unexpected byte 0xEF; this is a byte order mark: save the file without it"
+    run --separate-stderr "$NS" check --json "$T/mark.json"
+    jq -e '.files[0].valid | not' <<<"$output"
+    [[ $output != *$'\t'* ]]
 }

@@ -288,10 +288,10 @@ bounded() {
 
 @test "invalid arguments give one message, and nothing is run" {
     each_refused diagnose <<'END'
-|name a program, --pid or --all; see 'nagleshim diagnose --help'
+|name a program, --pid, --unit, --cgroup, --port or --all; see 'nagleshim diagnose --help'
 --pid x|--pid must be a process id, not 'x'
 --pid 2147483647|there is no process 2147483647
---pid 1 --all|a program, --pid and --all: only one of them can be watched
+--pid 1 --all|a program, running processes and --all: only one of them can be watched
 --for 0 -- echo no|--for must be seconds from 0.1 to 1000000, not '0'
 --for 1e3 -- echo no|--for must be seconds from 0.1 to 1000000, not '1e3'
 --fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'

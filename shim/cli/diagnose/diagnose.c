@@ -11,20 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { WIDTH_LEAST = 60, WIDTH_MOST = 110 };
-
-/* The width of the terminal; 0: standard error is none. */
-static int columns(void)
-{
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return 0;
-    int width = size.ws_col < WIDTH_MOST ? size.ws_col : WIDTH_MOST;
-    return width > WIDTH_LEAST ? width : WIDTH_LEAST;
-}
 
 /* The exit status for the diagnosis alone. */
 static int status_of(const struct ns_diagnose_options *options,
@@ -96,7 +83,7 @@ static int report_all(struct ns_diagnose_options *options, const struct ns_diagn
     };
     bool written = write_policy(&options->policy, &report);
     ns_report_advise(&report);
-    ns_report_print(&report, columns());
+    ns_report_print(&report, ns_output_columns(stderr));
     if (options->policy.name && !report.policy)
         ns_print(stderr, "policy: '%s' is not written, as there is nothing to cure\n",
                  options->policy.name);
@@ -153,20 +140,21 @@ static bool is_clear(const struct ns_diagnose_options *options)
 {
     int subjects = (options->program != NULL) + (*options->pids != 0) + options->all;
     if (subjects == 0)
-        return NS_REFUSE("name a program, --pid or --all; see 'nagleshim diagnose --help'");
+        return NS_REFUSE("name a program, --pid, --unit, --cgroup, --port or --all; see 'nagleshim "
+                         "diagnose --help'");
     if (subjects > 1)
-        return NS_REFUSE("a program, --pid and --all: only one of them can be watched");
+        return NS_REFUSE("a program, running processes and --all: only one of them can be watched");
     if (options->experiment && (!options->program || options->outside))
         return NS_REFUSE("--experiment needs a program to start, and excludes --outside");
     return true;
 }
 
-static bool take_options(struct ns_diagnose_options *options)
+/* Returns an exit status. */
+static int take_options(struct ns_diagnose_options *options)
 {
     const char *grade = ns_option_text(NS_DIAGNOSE_FAIL_ON);
     *options = (struct ns_diagnose_options){
         .program = ns_operands.n > 0 ? ns_operands.words : NULL,
-        .pids = ns_option_pids(),
         .all = ns_option_text(NS_DIAGNOSE_ALL),
         .seconds = ns_option_number(NS_DIAGNOSE_FOR, 0),
         .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),
@@ -180,14 +168,16 @@ static bool take_options(struct ns_diagnose_options *options)
     if (grade || options->max_lost_ms >= 0)
         options->fail_on =
             grade && strcmp(grade, "proven") == 0 ? NS_GRADE_PROVEN : NS_GRADE_LIKELY;
-    return is_clear(options);
+    int status = ns_select(&options->pids);
+    return status != NS_EXIT_YES ? status : is_clear(options) ? NS_EXIT_YES : NS_EXIT_ERROR;
 }
 
 int ns_diagnose_main(void)
 {
     struct ns_diagnose_options options;
-    if (!take_options(&options))
-        return NS_EXIT_ERROR;
+    int status = take_options(&options);
+    if (status != NS_EXIT_YES)
+        return status;
     if (options.page.name && !ns_output_object()) /* main makes it for --json */
         ns_output_start(false);
     return ns_outfile_open(&options.json) && ns_outfile_open(&options.page) &&

@@ -15,32 +15,12 @@ enum {
 
 #define MS 1e6
 
-/* Wrap a text that begins at this column. A word that is longer than a line stays whole, so that it
- * can be copied. */
-static void print_words(const char *text, int column, int indent, int width)
-{
-    bool first = true;
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (!first && column + 1 + length > width) {
-            ns_print(stderr, "\n%*s", indent, "");
-            column = indent;
-            first = true;
-        }
-        column += ns_print(stderr, "%s%.*s", first ? "" : " ", length, text);
-        first = false;
-        text += length;
-        text += strspn(text, " ");
-    }
-    ns_print(stderr, "\n");
-}
-
 /* "  label  text", with further lines indented below the text. */
 static void print_wrapped(const char *label, const char *text, int width)
 {
     const int indent = 12;
     ns_print(stderr, "  %-*s", indent - 2, label);
-    print_words(text, indent, indent, width);
+    ns_print_words(stderr, text, indent, indent, width);
 }
 
 /* Red for a proven stall, yellow for what is not certain. */
@@ -98,9 +78,10 @@ static void print_short(struct ns_row *row, int width)
     else
         more = ns_words("; %s%s", ns_count(verdict->requests, "request"),
                         ns_words_longest_delay(&row, 1, ""));
-    print_words(ns_words("%s, %s: %s%s", ns_words_process(row->process), where(row),
-                         ns_row_grade(row), more),
-                0, 2, width);
+    ns_print_words(stderr,
+                   ns_words("%s, %s: %s%s", ns_words_process(row->process), where(row),
+                            ns_row_grade(row), more),
+                   0, 2, width);
 }
 
 static bool is_full(const struct ns_row *row)
@@ -139,8 +120,8 @@ void ns_report_print(const struct ns_report *report, int width)
     static const char title[] = "nagleshim diagnose: ";
     ns_print(stderr, "%s", title);
     ns_print_colour(stderr, colour(diagnosis->grade));
-    print_words(ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
-                width ? width : INT_MAX);
+    ns_print_words(stderr, ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
+                   width ? width : INT_MAX);
     ns_print_colour(stderr, NS_PLAIN);
     print_rows(diagnosis, width);
     for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
@@ -150,7 +131,8 @@ void ns_report_print(const struct ns_report *report, int width)
     if (report->next || diagnosis->n_notes)
         ns_print(stderr, "\n");
     for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        ns_print(stderr, "note: %s\n", diagnosis->notes[i]);
+        ns_print_words(stderr, ns_words("note: %s", diagnosis->notes[i]), 0, 2,
+                       width ? width : INT_MAX);
     if (report->next)
         ns_print(stderr, "next: %s\n", report->next);
     if (report->now)

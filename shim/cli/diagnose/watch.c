@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/program/program.h"
 #include "process/facts.h"
+#include "process/scope.h"
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ struct session {
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
     uint64_t deadline; /* 0: none */
-    uint64_t next_harvest, next_queued;
+    uint64_t next_harvest, next_queued, next_progress;
     size_t queued; /* the process that is read next */
     bool final;    /* harvest all connections, not only those that have ended */
 };
@@ -176,6 +177,19 @@ static bool is_over(struct session *session)
     return asked || are_gone(session->options->pids);
 }
 
+/* Without a program, which may print, a line on the terminal shows that the command works. */
+static void show_progress(struct session *session, uint64_t now)
+{
+    struct ns_watch_tally tally;
+    if (session->child || now < session->next_progress || !ns_output_is_screen(stderr))
+        return;
+    session->next_progress = now + SECOND;
+    ns_watch_tally(session->watch, &tally);
+    ns_print(stderr, "\r\033[K%.0f s, %s, %s; ^C ends and reports",
+             (double)(now - session->diagnosis->begin) / 1e9,
+             ns_count(tally.connections, "connection"), ns_count(tally.looks, "sample"));
+}
+
 static void watch(struct session *session)
 {
     for (bool over = false; !over;) {
@@ -183,6 +197,7 @@ static void watch(struct session *session)
         over = is_over(session) || (session->deadline && now >= session->deadline);
         ns_watch_look(session->watch, now, &next);
         do_due(session, now);
+        show_progress(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
         if (next > now + SECOND / 5)
             next = now + SECOND / 5;
@@ -191,6 +206,8 @@ static void watch(struct session *session)
         if (!over)
             ns_child_wait(next);
     }
+    if (session->next_progress)
+        ns_print(stderr, "\r\033[K");
 }
 
 /* The program has ended but may have left processes in the background. */
@@ -232,10 +249,23 @@ static void take_tally(struct session *session)
         NS_NOTE(diagnosis, "at least %s %s not sampled: too short, or too many",
                 ns_count(tally.forgotten, "connection"), tally.forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
-        NS_NOTE(diagnosis,
-                "%s could not be examined: other users' or protected ones need root, and all need "
-                "descriptors (ulimit -Hn)",
-                ns_count(diagnosis->denied, "process"));
+        NS_NOTE(diagnosis, "%s could not be examined: %s", ns_count(diagnosis->denied, "process"),
+                ns_watch_refusal(&tally));
+}
+
+const char *ns_watch_refusal(const struct ns_watch_tally *tally)
+{
+    char path[32], name[64] = "?";
+    snprintf(path, sizeof path, "/proc/%d/comm", tally->refused);
+    NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
+    if (stream && fgets(name, sizeof name, stream))
+        name[strcspn(name, "\n")] = '\0';
+    const bool is_full = tally->refusal == -EMFILE || tally->refusal == -ENFILE;
+    return ns_words("%s%d (%s) needs %s", tally->denied > 1 ? "the last, " : "process ",
+                    tally->refused, name,
+                    is_full                    ? "more descriptors (ulimit -Hn)"
+                    : tally->refusal == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
+                                               : "root, or CAP_SYS_PTRACE");
 }
 
 int ns_watch_say_error(pid_t pid, int error)

@@ -172,8 +172,8 @@ enum {
     STUCK,    /* in the kernel */
     KINDS
 };
-static const char *const kinds[KINDS] = {"works",  "not",    "unknown", "starting",
-                                         "others", "denied", "stuck"};
+static const char *const kinds[KINDS] = {"working", "not",    "unknown", "starting",
+                                         "others",  "denied", "stuck"};
 
 /* The column LIBRARY. */
 static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
@@ -323,10 +323,14 @@ static int show_table(const pid_t *pids)
 int ns_doctor_main(void)
 {
     const bool all = ns_option_text(NS_DOCTOR_ALL);
-    const pid_t *pids = ns_option_pids();
+    const pid_t *pids;
+    int status = ns_select(&pids);
+    if (status != NS_EXIT_YES)
+        return status;
     if ((ns_operands.n > 0) + (*pids != 0) + all != 1)
         return NS_FAIL(
-            "one of a program, --pid and --all is needed; see 'nagleshim doctor --help'");
+            "name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim "
+            "doctor --help'");
     if (all || (*pids && pids[1]))
         return show_table(pids);
     return *pids ? show_process(*pids) : ns_doctor_program(ns_operands.words, ns_operands.n);

@@ -38,8 +38,9 @@ static void print_summary(FILE *out, const struct ns_top *top)
     print_count(out, tally->missed - before->missed, "round", "of samples late");
     print_count(out, tally->forgotten - before->forgotten, "connection",
                 "not sampled (too short or too many)");
-    print_count(out, tally->denied, "process",
-                "not examined (not permitted, or too few descriptors)");
+    if (tally->denied > 0)
+        print_count(out, tally->denied, "process",
+                    ns_words("not examined: %s", ns_watch_refusal(tally)));
     ns_print(out, "\n\n");
 }
 

@@ -140,7 +140,10 @@ int ns_top_main(void)
     if (ns_output_object() && metrics)
         return NS_FAIL("--json and --prometheus cannot be used together");
     top.begin = ns_clock_now(CLOCK_MONOTONIC);
-    const pid_t *pids = ns_option_pids();
+    const pid_t *pids;
+    int status = ns_select(&pids);
+    if (status != NS_EXIT_YES)
+        return status;
     int error = ns_watch_open(&pids, ns_top_take_hold, &top, &top.watch);
     if (error)
         return ns_watch_say_error(*pids, error);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Owns the choice of processes by --unit, --cgroup and --port in the verbs that examine processes.
+ * It changes nothing. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "cure/group.h"
+#include "process/scope.h"
+#include "watch/owners.h"
+#include "watch/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void take_owner(void *context, struct ns_watched *watched)
+{
+    const int *port = context;
+    if (watched->pid && (watched->local.port == *port || watched->remote.port == *port))
+        ns_option_add_pid(watched->pid);
+}
+
+/* Samples are not used. */
+static void ignore(void *context, struct ns_watched *watched, const struct ns_hold *hold)
+{
+    (void)context, (void)watched, (void)hold;
+}
+
+static int select_port(int port)
+{
+    const pid_t everyone = 0, *pids = &everyone;
+    struct ns_watch *watch;
+    int error = ns_watch_open(&pids, ignore, NULL, &watch);
+    if (error)
+        return ns_watch_say_error(0, error);
+    ns_watch_each(watch, take_owner, &port);
+    ns_watch_close(watch);
+    return NS_EXIT_YES;
+}
+
+static int select_group(const char *word, bool is_unit)
+{
+    struct ns_groups groups = {0};
+    struct ns_owners owners = {0};
+    if (ns_groups_find(&groups, word, is_unit) != 0)
+        return NS_FAIL("there is no control group %s'%s'", is_unit ? "of the unit " : "", word);
+    ns_groups_add_processes(&groups, &owners);
+    for (size_t i = 0; i < owners.n_processes; i++)
+        ns_option_add_pid(owners.processes[i].pid);
+    ns_owners_release(&owners);
+    free(groups.at);
+    return NS_EXIT_YES;
+}
+
+int ns_select(const pid_t **pids)
+{
+    const char *unit = ns_option_named("unit"), *group = ns_option_named("cgroup"),
+               *port = ns_option_named("port");
+    int status = unit ? select_group(unit, true) : NS_EXIT_YES;
+    if (status == NS_EXIT_YES && group)
+        status = select_group(group, false);
+    if (status == NS_EXIT_YES && port)
+        status = select_port(atoi(port));
+    *pids = ns_option_pids();
+    if (status == NS_EXIT_YES && (unit || group || port) && !**pids)
+        return NS_FAIL("no process %s %s", port ? "has a TCP connection with port" : "runs in",
+                       port    ? port
+                       : group ? group
+                               : unit);
+    return status;
+}
