@@ -372,6 +372,9 @@ install-library: $B/libnagleshim.so $B/libnagleshim-observe.so ## install the li
 		mv -f $(DESTDIR)$$library.new $(DESTDIR)$$library || exit; done
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 
+PAGES = $(notdir $(wildcard config/man/*))
+INSTALLED_PAGES = $(foreach page,$(PAGES),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
+
 install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagleshim (also honours DESTDIR and LIBDIR)
 	@top='$(DESTDIR)$(PREFIX)'; until test -e "$$top"; do top=$$(dirname "$$top"); done; test -w "$$top" || { \
 		echo "make: $$(id -un) may not write to $$top: type 'sudo make install', or 'make install PREFIX=\$$HOME/.local'" >&2; \
@@ -395,11 +398,9 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	@# An editor finds the schema of a policy that is copied elsewhere, too.
 	sed -i -E -e 's#/etc/nagleshim#$(POLICIES)#g' -e 's#("\$$schema": ")[^"]*#\1file://$(DATADIR)/nagleshim/policy.schema.json#' \
 		$(SHARED)/default.json $(SHARED)/policies/*.json
-	install -m 0644 config/man/nagleshim.1 $(DESTDIR)$(MANDIR)/man1/
-	install -m 0644 config/man/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man5/
-	install -m 0644 config/man/nagleshim.7 $(DESTDIR)$(MANDIR)/man7/
-	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s#/usr/share/nagleshim#$(DATADIR)/nagleshim#; s/^\.Os nagleshim$$/& $(VERSION)/; s/^\.Dd .*/.Dd $(RELEASED)/' $(DESTDIR)$(MANDIR)/man1/nagleshim.1 \
-		$(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 $(DESTDIR)$(MANDIR)/man7/nagleshim.7
+	for page in $(PAGES); do install -m 0644 config/man/$$page $(DESTDIR)$(MANDIR)/man$${page##*.}/ || exit; done
+	sed -i 's#/etc/nagleshim#$(POLICIES)#g; s#/usr/share/nagleshim#$(DATADIR)/nagleshim#; s/^\.Os nagleshim$$/& $(VERSION)/; s/^\.Dd .*/.Dd $(RELEASED)/' \
+		$(INSTALLED_PAGES)
 	install -D -m 0644 $B/completions/nagleshim $(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim
 	install -D -m 0644 $B/completions/_nagleshim $(DESTDIR)$(ZSHDIR)/_nagleshim
 	install -D -m 0644 $B/completions/nagleshim.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
@@ -422,8 +423,7 @@ uninstall: ## disable the library on this host; remove the installed files, and 
 		$(BINDIR)/nagleshim host disable --library $(LIBRARY) || { \
 		echo "make: nothing was removed: first type '$(BINDIR)/nagleshim host disable --library $(LIBRARY)'" >&2; exit 1; }
 	rm -f $(DESTDIR)$(LIBRARY) $(DESTDIR)$(OBSERVER) $(DESTDIR)$(BINDIR)/nagleshim \
-		$(DESTDIR)$(MANDIR)/man1/nagleshim.1 $(DESTDIR)$(MANDIR)/man5/nagleshim-policy.5 \
-		$(DESTDIR)$(MANDIR)/man7/nagleshim.7 \
+		$(INSTALLED_PAGES) \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
 		$(DESTDIR)$(ZSHDIR)/_nagleshim \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish

@@ -63,7 +63,7 @@ BindReadOnlyPaths=-/usr/lib/libnagleshim.so -/etc/nagleshim' ]]
     ln -s ../usr/lib/systemd "$R/lib/systemd" # as where /lib is /usr/lib
     enable --unit filtered
     rm "$R/lib/systemd"
-    expect 0 stderr is "nagleshim host: note: filtered.service: /usr/lib/systemd/system/filtered.service sets SystemCallFilter=, which is not examined in an image; nagleshim(1) lists the calls that it must allow"
+    expect 0 stderr is "nagleshim host: note: filtered.service: /usr/lib/systemd/system/filtered.service sets SystemCallFilter=, which is not examined in an image; nagleshim-host(1) lists the calls that it must allow"
     host disable --unit filtered --root "$R"
     enable --unit none
     expect 0 stderr is "nagleshim host: warning: none.service: the image has no such unit"
@@ -213,7 +213,7 @@ CASES
     refused "'SystemCallFilter=clock_gettime ioctl lseek "
     shown=${stderr##*SystemCallFilter=}
     for shown in ${shown%%\'*}; do
-        grep -qE "^\.Ql $shown( [,;.])?$" config/man/nagleshim.1
+        grep -qE "^\.Ql $shown( [,;.])?$" config/man/nagleshim-host.1
     done
 }
 

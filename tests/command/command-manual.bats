@@ -26,6 +26,11 @@ section() {
     sed -n "/^\.S[sh] $1\$/,/^\.S[sh] /p" "$2" | sed '1d;$d'
 }
 
+# What the manual says about a verb: its page, or its part of the first page.
+described() {
+    cat "config/man/nagleshim-$1.1" 2>/dev/null || section "nagleshim $1" "$MAN1"
+}
+
 # Prints the words of a help text's list under this title.
 listed() {
     "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ][^ ]*\) .*/\1/p"
@@ -49,7 +54,7 @@ print("\n".join(at))' "$@"
     local command
     for command in run check explain doctor demo diagnose compare top cure host; do
         "$NS" "$command" --help | grep -oE '^  -[-a-z]+' | tr -d ' ' | grep -vx -e -h >"$T/help"
-        section "nagleshim $command" "$MAN1" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
+        described "$command" | sed -nE 's/^\.It Fl ([-a-z]+).*/-\1/p' >"$T/man"
         same_list "$T/help" "$T/man"
     done
 }

@@ -29,9 +29,9 @@ expected_files() {
         echo "644 $1/share/bash-completion/completions/nagleshim"
         echo "644 $1/share/fish/vendor_completions.d/nagleshim.fish"
         echo "644 $1/share/zsh/site-functions/_nagleshim"
-        echo "644 $1/share/man/man1/nagleshim.1"
-        echo "644 $1/share/man/man5/nagleshim-policy.5"
-        echo "644 $1/share/man/man7/nagleshim.7"
+        for file in nagleshim.1 nagleshim-{cure,diagnose,host,top}.1 nagleshim-policy.5 nagleshim.7; do
+            echo "644 $1/share/man/man${file##*.}/$file"
+        done
         echo "644 $1/share/nagleshim/default.json"
         echo "644 $1/share/nagleshim/output.schema.json"
         echo "644 $1/share/nagleshim/policy.schema.json"

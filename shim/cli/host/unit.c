@@ -191,7 +191,7 @@ static bool search(const char *name, struct unit *unit)
             continue;
         is_noted = true;
         ns_say("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
-               "nagleshim(1) lists the calls that it must allow",
+               "nagleshim-host(1) lists the calls that it must allow",
                name, found.gl_pathv[i]);
     }
     return is_clear;

@@ -26,7 +26,7 @@ static const char help[] =
     "         in parentheses at an end that waits for the other one: the same time\n"
     "SHARE    the same as a part of the time of its busy connections\n"
     "LIBRARY  works: the library does; no: it is not there; cured: the kernel\n"
-    "         cures new connections of its control group (see nagleshim(1))\n"
+    "         cures new connections of its control group (see nagleshim-cure(1))\n"
     "HOLDS/S  how often per second bytes were held\n"
     "PEER     the other end, and the process on this host that holds the bytes\n";
 

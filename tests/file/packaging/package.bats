@@ -87,7 +87,7 @@ deb_files() {
     [[ $(date -uId -d "$(sed -n 's/^ -- .*>  //p' "$T/changelog")") == "$date" ]]
     [[ $(TZ=UTC rpm -qp --qf '[%{CHANGELOGTIME:day} %{CHANGELOGNAME}\n]' "$PACKAGES"/nagleshim-[0-9]*.rpm) == \
         "$(LC_ALL=C date -d "$date" '+%a %b %d %Y') "*"$version-1" ]]
-    for page in man1/nagleshim.1 man5/nagleshim-policy.5 man7/nagleshim.7; do
+    for page in man1/nagleshim.1 man1/nagleshim-{cure,diagnose,host,top}.1 man5/nagleshim-policy.5 man7/nagleshim.7; do
         zgrep -qx "\.Os nagleshim $version" "$T/root/usr/share/man/$page.gz"
         zgrep -qx "\.Dd $(LC_ALL=C date -d "$date" '+%B %-d, %Y')" "$T/root/usr/share/man/$page.gz"
     done
