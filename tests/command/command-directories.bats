@@ -59,7 +59,7 @@ $T/fleet/default.json: valid, 1 rule"
     expect 2 output is "$T/fleet/app.json: valid, 1 rule"
     expect_whole stderr "nagleshim check: the directory '$T/namespace': Permission denied"
     # The library is disabled then.
-    run --separate-stderr "${as_other[@]}" explain --process app --role client
+    run --separate-stderr "${as_other[@]}" explain --role client app
     expect 2 output has "tried: $T/namespace/app.json: Permission denied"
     chmod 0755 "$T/namespace"
     run --separate-stderr "${as_other[@]}" check

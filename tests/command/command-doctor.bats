@@ -176,7 +176,7 @@ executed() {
 int main(void) { return 0; }\n' "$T/ran" | gcc -x c -o "$T/eager" -
     executed "$NS" doctor "$T/eager"
     [[ $status -eq 0 && $executed -eq 1 && ! -e $T/ran ]] || unexpected "executed: $executed"
-    executed "$NS" explain --process "$T/eager"
+    executed "$NS" explain "$T/eager"
     [[ $status -eq 0 && $executed -eq 1 && ! -e $T/ran ]] || unexpected "executed: $executed"
     executed env LD_PRELOAD="$LIBRARY" "$NS" doctor "$T/eager"
     expect 0 output has "library: $LIBRARY, from LD_PRELOAD"

@@ -15,7 +15,7 @@ explain() {
         {"match": {"remote": ["10.0.0.0/8:80", "7000-7010"]}},
         {"name": "it", "match": {"process": "c*t", "args": "-u", "role": "client", "remote": "10.0.0.0/8"}},
         {"name": "too late"}'
-    explain -p "$T/p.json" --process cat --arg x --arg -u --role client --remote 10.0.0.1:7011 --local 127.0.0.2:5
+    explain -p "$T/p.json" --role client --remote 10.0.0.1:7011 --local 127.0.0.2:5 cat x -u
     expect 0 output has "socket: client, local 127.0.0.2:5, remote 10.0.0.1:7011" output has "tried: $T/p.json: taken"
     expect_part output 'rule 1 "by program": does not match: "process" names other programs'
     expect_part output 'rule 2 "by argument": does not match: "args" matches no argument'
@@ -27,14 +27,14 @@ explain() {
 }
 
 @test "explain exits 1 when no rule matches, and when the policy is not enabled" {
-    explain -p "$(policy p '{"match": {"role": "server"}}')" --process cat --role client
+    explain -p "$(policy p '{"match": {"role": "server"}}')" --role client cat
     expect 1 output has "no rule matches: the socket is left alone"
-    explain -p "$T/p.json" --process cat
+    explain -p "$T/p.json" cat
     expect_status 1
-    explain -p "$T/p.json" --process cat --role server
+    explain -p "$T/p.json" --role server cat
     expect_status 0
     echo '{"version": 1, "enabled": false, "rules": [{}]}' >"$T/off.json"
-    explain -p "$T/off.json" --process cat
+    explain -p "$T/off.json" cat
     expect 1 output has "the policy is not enabled: every socket is left alone"
 }
 
@@ -42,17 +42,17 @@ explain() {
     ln -s "$(type -P cat)" "$T/quote-feed"
     local real
     real=$(basename "$(realpath "$(type -P cat)")")
-    explain --process "$T/quote-feed"
+    explain "$T/quote-feed"
     expect 0 output has "tried: $T/policies/quote-feed.json: not there
 tried: $T/policies/$real.json: not there
 tried: $T/policies/default.json: not there
 policy: built in"
     policy "policies/$real" '{}'
-    explain --process "$T/quote-feed"
+    explain "$T/quote-feed"
     expect 0 output has "tried: $T/policies/quote-feed.json: not there
 tried: $T/policies/$real.json: taken
 policy: $T/policies/$real.json, 1 rule"
-    NAGLESHIM_POLICY=$(policy named '{}') explain --process "$T/quote-feed"
+    NAGLESHIM_POLICY=$(policy named '{}') explain "$T/quote-feed"
     expect 0 output has "tried: $T/named.json: taken" output lacks "quote-feed.json"
 }
 
@@ -60,48 +60,48 @@ policy: $T/policies/$real.json, 1 rule"
     local cat
     cat=$(type -P cat)
     policy p "{\"match\": {\"process\": \"$(realpath "$cat")\"}}"
-    explain -p "$T/p.json" --process cat
-    expect 0 output has "process: $(realpath "$cat") (cat in PATH is $cat)"
+    explain -p "$T/p.json" cat
+    expect 0 output has "program: $cat"
     policy p '{"match": {"process": "no-such-*"}}'
-    explain -p "$T/p.json" --process no-such-program
-    expect 0 output has "process: no-such-program (not found in PATH; only its name is matched)"
-    explain -p "$T/p.json" --process /opt/no-such-program
-    expect 0 output has "process: /opt/no-such-program (no such file; only its name is matched)"
+    explain -p "$T/p.json" no-such-program
+    expect 0 output has "program: no-such-program, which is not found: only its name is matched"
+    explain -p "$T/p.json" /opt/no-such-program
+    expect 0 output has "program: /opt/no-such-program, which is not found: only its name is matched"
 }
 
 @test "explain treats a script as its interpreter, with the script as an argument" {
     printf '#!/bin/sh\n' >"$T/quotes.script"
     chmod +x "$T/quotes.script"
     policy p "{\"match\": {\"process\": \"sh\", \"args\": \"*/quotes.script\"}}"
-    explain -p "$T/p.json" --process "$T/quotes.script"
-    expect 0 output has "process: $(realpath /bin/sh) (the interpreter of $T/quotes.script)"
+    explain -p "$T/p.json" "$T/quotes.script"
+    expect 0 output has "program: $T/quotes.script, a script for /bin/sh"
     # AT_EXECFN is the script's name, but not if the script names env.
     policy p '{"match": {"process": "quotes.script"}}'
-    explain -p "$T/p.json" --process "$T/quotes.script"
+    explain -p "$T/p.json" "$T/quotes.script"
     expect_status 0
     printf '#!/usr/bin/env sh\n' >"$T/quotes.script"
-    explain -p "$T/p.json" --process "$T/quotes.script"
+    explain -p "$T/p.json" "$T/quotes.script"
     expect_status 1
 }
 
 @test "explain warns if the library will not reach the program or is switched off" {
     program static "$T/static"
-    explain --process "$T/static"
-    expect 0 output has "warning: the library will not reach this process: $T/static is linked statically"
-    NAGLESHIM_OFF=1 explain --process cat
-    expect 0 output has "warning: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off here"
+    explain "$T/static"
+    expect 0 output has "reason: it is linked statically"
+    NAGLESHIM_OFF=1 explain cat
+    expect 0 output has "reason: NAGLESHIM_OFF is '1' (neither empty nor 0), so the library is switched off"
 }
 
 @test "explain accepts IPv6 addresses, and treats IPv4-mapped ones as IPv4" {
     policy p '{"name": "six", "match": {"remote": "[fd00::/8]:443"}},
         {"name": "four", "match": {"remote": "10.0.0.0/8:443"}}'
-    explain -p "$T/p.json" --process cat --remote '[fd00::1]:443'
+    explain -p "$T/p.json" --remote '[fd00::1]:443' cat
     expect_part output 'rule 1 "six": matches'
-    explain -p "$T/p.json" --process cat --remote '[::ffff:10.0.0.1]:443'
+    explain -p "$T/p.json" --remote '[::ffff:10.0.0.1]:443' cat
     expect_part output 'rule 2 "four": matches'
-    explain -p "$T/p.json" --process cat --remote 10.0.0.1/32:443
+    explain -p "$T/p.json" --remote 10.0.0.1/32:443 cat
     expect 0 output has ', remote 10.0.0.1/32:443' output has 'rule 2 "four": matches'
-    explain -p "$T/p.json" --process cat --remote '[fd00::1]:444'
+    explain -p "$T/p.json" --remote '[fd00::1]:444' cat
     expect_status 1
 }
 
@@ -110,7 +110,7 @@ policy: $T/policies/$real.json, 1 rule"
     for option in --remote --local; do
         for address in localhost:80 10.0.0.1 fd00::1 ::1:80 10.0.0.1: :80 10.0.0:80 10.0.0.1:0 10.0.0.1:65536 10.0.0.1:080 10.0.0.1/31:80 '[::1]' '[::1]80' \
             '[10.0.0.1]:80' 10.0.0.1:80x '[]:80' '[fe80::1%lo]:80'; do
-            explain --process cat "$option" "$address"
+            explain "$option" "$address" cat
             expect 2 output is ""
             expect_whole stderr "nagleshim explain: $option must be an address and a port, as 10.0.0.1:7001 or [::1]:7001, not '$address' (no host names, and a port from 1 to 65535)"
         done
@@ -121,48 +121,48 @@ policy: $T/policies/$real.json, 1 rule"
     mkfifo "$T/fifo"
     run --separate-stderr "$NS" check "$T/fifo"
     expect 2 stderr is "$T/fifo: cannot be read: it is not a regular file; '-' is standard input"
-    explain -p "$T/fifo" --process cat
+    explain -p "$T/fifo" cat
     expect 2 output has "tried: $T/fifo: it is not a regular file"
     expect_whole stderr "nagleshim explain: $T/fifo: cannot be read: it is not a regular file; '-' is standard input"
-    explain -p - --process cat <"$(policy p '{"name": "read"}')"
+    explain -p - cat <"$(policy p '{"name": "read"}')"
     expect 0 output has 'rule 1 "read": matches'
 }
 
 @test "explain refuses wrong options" {
     each_refused explain <<'CASES'
---role client|--process is missing: a program's path or name; see 'nagleshim explain --help'
---process cat --role peer|--role must be client or server, not 'peer'
---process cat file|unexpected word 'file'; see 'nagleshim explain --help'
+--role client|the program is missing; see 'nagleshim explain --help'
+--role peer cat|--role must be client or server, not 'peer'
+--process cat|unknown option '--process'; see 'nagleshim explain --help'
 CASES
 }
 
 @test "explain exits 2 for a broken or unreadable policy, and shows that the library is disabled" {
-    explain -p "$(broken_policy)" --process cat
+    explain -p "$(broken_policy)" cat
     expect 2 stderr has "nagleshim explain: $T/broken.json:2:21: " output has "tried: $T/broken.json: invalid"
     expect_part output "the library is disabled: every socket is left alone"
     cp "$T/broken.json" "$T/policies/cat.json"
     policy policies/default '{}'
-    explain --process cat
+    explain cat
     expect 2 output lacks default.json # the search ends here
-    explain -p "$T/none.json" --process cat
+    explain -p "$T/none.json" cat
     expect 2 stderr has "nagleshim explain: $T/none.json: cannot be read: No such file or directory"
 }
 
 @test "explain describes in the kernel's terms what each mode does, and when" {
     local when="TCP_NODELAY is set to 1 before a connection's second write;"
-    explain -p "$(policy p '{}')" --process cat --role client
+    explain -p "$(policy p '{}')" --role client cat
     expect_part output "send adaptive: $when while the program writes on and on without waiting it is set to 0"
-    explain -p "$(policy p '{"send": "nodelay"}')" --process cat --role client
+    explain -p "$(policy p '{"send": "nodelay"}')" --role client cat
     expect_part output "send nodelay: $when nothing is held"
     expect_part output "ack before-wait: before a wait that blocks, data read and not answered is acknowledged (TCP_QUICKACK)"
-    explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 35e1}')" --process cat --role client
+    explain -p "$(policy p '{"send": "auto-cork", "max_delay_us": 35e1}')" --role client cat
     expect_part output "TCP_CORK is set to 1 before a burst and to 0, which pushes, before a wait"
     expect_part output "max_delay_us: 350"
-    explain -p "$(policy p '{"send": "auto-cork"}')" --process cat --role client
+    explain -p "$(policy p '{"send": "auto-cork"}')" --role client cat
     expect_part output "max_delay_us: 200"
-    explain -p "$(policy p '{"send": "flush-before-read"}')" --process cat --role client
+    explain -p "$(policy p '{"send": "flush-before-read"}')" --role client cat
     expect_part output "send flush-before-read: TCP_NODELAY stays as the application has it; where that is off, what Nagle's"
-    explain -p "$(policy p '{"send": "app", "ack": "app"}')" --process cat --role client
+    explain -p "$(policy p '{"send": "app", "ack": "app"}')" --role client cat
     expect_part output "send app: TCP_NODELAY stays as the application has it; nothing is held or pushed"
     expect_part output "ack app: the kernel acknowledges when it would without the library"
 }
@@ -170,7 +170,7 @@ CASES
 @test "explain describes what a rule does to socket options" {
     policy p '{"sockopt": {"SO_RCVBUF": "pass", "SO_SNDBUF": "ignore", "SO_KEEPALIVE": {"set": 1},
         "TCP_KEEPIDLE": {"min": 30}, "TCP_KEEPCNT": {"max": 9}}}'
-    explain -p "$T/p.json" --process cat
+    explain -p "$T/p.json" cat
     expect 0 output has "sockopt SO_RCVBUF: set as the application asks"
     expect_part output "sockopt SO_SNDBUF: not set; the application's call succeeds without effect"
     expect_part output "sockopt SO_KEEPALIVE: set when the socket is created, whatever the application asks, to 1"
@@ -181,12 +181,12 @@ CASES
 @test "explain marks rules as undecided if they depend on options that are not given" {
     policy p '{"match": {"remote": "10.0.0.1"}}, {"match": {"local": "80"}}, {"match": {"role": "server"}},
         {"match": {"role": "server", "remote": "10.0.0.1"}}, {"match": {"local": "80", "remote": "10.0.0.1"}}, {}'
-    explain -p "$T/p.json" --process cat
+    explain -p "$T/p.json" cat
     expect 0 output has 'rule 1: undecided: it has "remote", and --remote is not given'
     expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: undecided: it has "role", and --role is not given'
     expect_part output 'warning: 5 rules are undecided; the following holds if none of them matches'
-    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5
+    explain -p "$T/p.json" --role client --remote 10.0.0.2:5 cat
     expect 0 output has 'rule 1: does not match: "remote" has other addresses or ports'
     expect_part output 'rule 2: undecided: it has "local", and --local is not given'
     expect_part output 'rule 3: does not match: "role" is different'
@@ -194,7 +194,7 @@ CASES
     # The rule cannot match, whatever the local address is.
     expect_part output 'rule 5: does not match: "remote" has other addresses or ports'
     expect_part output 'warning: 1 rule is undecided; the following holds if it does not match'
-    explain -p "$T/p.json" --process cat --role client --remote 10.0.0.2:5 --local 10.0.0.3:81
+    explain -p "$T/p.json" --role client --remote 10.0.0.2:5 --local 10.0.0.3:81 cat
     expect_no_part output undecided
     expect_no_part output warning
 }

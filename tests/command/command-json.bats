@@ -63,7 +63,7 @@ PYTHON
 @test "explain --json has the process, the socket, every rule with its result, and what is done" {
     policy p '{"name": "a \"quote\"", "match": {"process": "other"}}, {"match": {"remote": "10.0.0.1"}},
         {"send": "auto-cork", "max_delay_us": 350, "sockopt": {"SO_SNDBUF": "ignore"}}' >/dev/null
-    json 0 'o["process"]["asked"] == "cat" and o["process"]["path"] and o["process"]["script"] is None
+    json 0 'o["facts"][0]["name"] == "program" and o["facts"][0]["text"].endswith("/cat")
         and o["socket"] == {"role": "client", "local": None, "remote": None}
         and o["tried"] == [{"path": "'"$T"'/p.json", "result": "taken"}]
         and [o[m] for m in ("policy", "valid", "enabled", "n_rules")] == ["'"$T"'/p.json", True, True, 3]
@@ -71,12 +71,12 @@ PYTHON
             (2, None, "undecided"), (3, None, "matches")]
         and o["rule"] == {"number": 3, "max_delay_us": 350, "name": None, "send": "auto-cork", "ack": "before-wait"}
         and len(o["effects"]) == 4 and not any("\n" in e or "  " in e for e in o["effects"])
-        and len(o["warnings"]) == 1' explain --json -p "$T/p.json" --process cat --role client
+        and len(o["warnings"]) == 1' explain --json -p "$T/p.json" --role client cat
     policy p '{"match": {"role": "server"}}' >/dev/null
-    json 1 '"rule" not in o and o["effects"] == []' explain --json -p "$T/p.json" --process cat --role client
-    NAGLESHIM_OFF=1 json 0 'o["policy"] is None and "NAGLESHIM_OFF" in o["warnings"][0]["text"]' explain --json --process cat
+    json 1 '"rule" not in o and o["effects"] == []' explain --json -p "$T/p.json" --role client cat
+    NAGLESHIM_OFF=1 json 0 'o["policy"] is None and "NAGLESHIM_OFF" in o["reasons"][0]["text"]' explain --json cat
     json 2 'o["valid"] is False and o["tried"][0]["result"] == "invalid" and o["messages"]' \
-        explain --json -p "$(broken_policy)" --process cat
+        explain --json -p "$(broken_policy)" cat
 }
 
 @test "doctor --json has facts, warnings, reasons and the verdict of a program" {
@@ -106,8 +106,8 @@ PYTHON
 
 @test "--json is valid JSON after wrong usage, for missing files, and for invalid UTF-8" {
     json 2 'o["files"] == [] and "unknown option \u0027--frobnicate\u0027" in o["messages"][0]' check --frobnicate --json
-    json 2 'o["rules"] == [] and "--process is missing" in o["messages"][0]' explain --json
-    json 2 '"--remote" in o["messages"][0]' explain --process cat --remote nowhere --json
+    json 2 'o["rules"] == [] and "the program is missing" in o["messages"][0]' explain --json
+    json 2 '"--remote" in o["messages"][0]' explain --remote nowhere --json cat
     json 2 '"needs a value" in o["messages"][0]' doctor --json --pid
     json 2 '"there is no process" in o["messages"][0] and "works" not in o' doctor --json --pid 2147483647
     json 2 '"cannot find" in o["messages"][0]' doctor --json no-such-program

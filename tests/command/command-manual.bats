@@ -194,7 +194,7 @@ PYTHON
     done <<CASES
 check --json DIR/p.json
 check --json $(broken_policy)
-explain --json -p DIR/p.json --process cat --role server
+explain --json -p DIR/p.json --role server cat
 doctor --json cat
 doctor --json --all
 cure --json --dry-run --pid ${NS_PID[sender]}

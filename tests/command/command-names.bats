@@ -84,7 +84,7 @@ run_verbs() {
         [[ $form == text ]] || json=(--json)
         says_of $form check "${json[@]}" "$T/none$bad" "$T/rule$bad.json"
         says_of $form check "${json[@]}" --dir "$T/dir$bad"
-        says_of $form explain "${json[@]}" --process "$T/put$bad" --policy "$T/rule$bad.json"
+        says_of $form explain "${json[@]}" --policy "$T/rule$bad.json" "$T/put$bad"
         says_of $form doctor "${json[@]}" "$T/script$bad"
         says_of $form doctor "${json[@]}" "$T/odd$bad"
         says_of $form doctor "${json[@]}" --pid "$put"

@@ -79,7 +79,7 @@ two_programs() {
         rm "$T/o.json"
     done <<'CASES'
 check JSON DIR/p.json
-explain JSON --policy DIR/p.json --process cat
+explain JSON --policy DIR/p.json cat
 doctor JSON cat
 diagnose JSON -- true
 compare --runs 5 JSON -- true

@@ -36,7 +36,7 @@ load ../helpers/command
 @test "--help after other options prints the help, too" {
     run --separate-stderr "$NS" run --send app --help
     expect 0 output has "usage: nagleshim run"
-    run --separate-stderr "$NS" explain --process x --help
+    run --separate-stderr "$NS" explain --role client --help
     expect 0 output has "usage: nagleshim explain"
     run --separate-stderr "$NS" check x --help
     expect 0 output has "usage: nagleshim check"
@@ -77,7 +77,7 @@ check -x| check: unknown option '-x'; see 'nagleshim check --help'
 check --help=yes| check: --help=yes: this option takes no value
 explain --frobnicate| explain: unknown option '--frobnicate'; see 'nagleshim explain --help'
 explain -xy| explain: unknown option '-x'; see 'nagleshim explain --help'
-explain --process| explain: --process needs a value; see 'nagleshim explain --help'
+explain --role| explain: --role needs a value; see 'nagleshim explain --help'
 diagnose --json=-- touch DIR/ran| diagnose: --json must be a file, not '--'; for a file of this name write ./--
 diagnose --json= touch DIR/ran| diagnose: --json must be FILE, not ''
 diagnose --html -- touch DIR/ran| diagnose: --html must be a file, not '--'; for a file of this name write ./--
@@ -91,7 +91,7 @@ CASES
 @test "a full disk at standard output is a failure" {
     local words
     policy p '{}'
-    for words in version help "check $T/p.json" "explain -p $T/p.json --process x"; do
+    for words in version help "check $T/p.json" "explain -p $T/p.json x"; do
         run bash -c '"$0" $1 >/dev/full' "$NS" "$words"
         expect 2 output has "nagleshim: cannot write to standard output"
     done

@@ -333,5 +333,5 @@ int ns_doctor_main(void)
             "doctor --help'");
     if (all || (*pids && pids[1]))
         return show_table(pids);
-    return *pids ? show_process(*pids) : ns_doctor_program(ns_operands.words, ns_operands.n);
+    return *pids ? show_process(*pids) : ns_doctor_program();
 }

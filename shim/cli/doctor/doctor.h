@@ -45,9 +45,19 @@ void ns_findings_print(const struct ns_findings *findings);
 /* Print the verdict, as the last line. Returns the exit status. */
 int ns_findings_conclude(const char *works, const char *text);
 
-/* `nagleshim doctor PROGRAM`: prints what it finds about a program, whose words these are. Returns
- * the exit status. */
-int ns_doctor_program(char **words, unsigned n);
+/* --- program.c: a program that does not run --------------------------------------------------- */
+
+struct ns_subject;
+
+/* Prints what it finds about the program of ns_operands, before its policy, and describes it.
+ * by_name: it need not be there. NS_EXIT_YES; or another exit status, after a message. */
+int ns_inspect_program(struct ns_subject *subject, bool by_name);
+
+/* Prints the warnings and reasons, at the end. */
+void ns_inspect_end(void);
+
+/* `nagleshim doctor PROGRAM`. Returns the exit status. */
+int ns_doctor_program(void);
 
 /* "loader: FILE (libc)", unless loader is "". */
 void ns_findings_print_loader(const char *loader);

@@ -46,16 +46,10 @@ static void judge_disabled(struct ns_examination *examination)
 /* Is something wrong with the program's file? */
 static bool judge_program(struct ns_examination *examination)
 {
-    static const char *const causes[] = {
-        [NS_REACH_OTHER_MACHINE] = "machine",
-        [NS_REACH_GO] = "go",
-        [NS_REACH_STATIC] = "static",
-        [NS_REACH_OTHER_LOADER] = "libc",
-    };
     const struct ns_facts *facts = &examination->facts;
     enum ns_reach_verdict verdict = ns_reach_judge_elf(facts->proc.exe, &facts->elf);
     const char *reason = facts->has_elf ? ns_reach_reason(verdict) : NULL;
-    const char *cause = reason ? causes[verdict] : "own-calls";
+    const char *cause = reason ? ns_reach_cause(verdict) : "own-calls";
     if (!reason && facts->sockets > 0)
         reason = ns_reach_own_calls(facts->own_calls);
     if (reason)

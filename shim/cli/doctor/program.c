@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns what `nagleshim doctor PROGRAM` finds about a program that does not run. It must not run it,
- * and must not judge by other means than cli/program and the library's own search for a policy. */
+/* Owns what `nagleshim doctor PROGRAM` and `explain PROGRAM` find about a program that does not
+ * run. It must not run it, and must not judge by other means than cli/program and the library's own
+ * search for a policy. */
 #include "cli/doctor/doctor.h"
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/program/program.h"
+#include "cli/verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 
 static struct ns_findings findings;
 static bool has_sockets = true; /* as far as can be seen */
+static bool is_preloaded;       /* the library is named here */
 
 /* NS_EXIT_YES if there is a program to judge. */
 static int find_program(const char *word, const struct ns_reach *reach)
@@ -30,7 +33,7 @@ static int find_program(const char *word, const struct ns_reach *reach)
             ns_program_say_not_found(word);
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (!ns_subject_is_program(reach, false))
+    if (!ns_subject_is_program(reach))
         return NS_EXIT_ERROR;
     if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
         ns_say("cannot read '%s', which may only be executed: %s", reach->program, strerror(errno));
@@ -48,10 +51,10 @@ static void judge_file(const struct ns_reach *reach)
     else
         ns_output_fact("program", "%s", reach->program);
     ns_findings_print_loader(reach->loader);
-    if (reason && reach->is_script)
-        REASON("its interpreter %s %s", reach->file, reason);
-    else if (reason)
-        REASON("it %s", reason);
+    if (reason)
+        ns_findings_add(&findings, NS_FINDING_REASON, ns_reach_cause(reach->verdict),
+                        reach->is_script ? ns_words("its interpreter %s %s", reach->file, reason)
+                                         : ns_words("it %s", reason));
     else if (reach->verdict == NS_REACH_UNKNOWN)
         REASON("it cannot run: its interpreter %s is missing", reach->file);
     else if (reach->loader[0] && access(reach->loader, F_OK) != 0)
@@ -135,28 +138,41 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
         REASON("no rule of its policy matches this program");
 }
 
-static void judge_policy(const struct ns_subject *subject)
+int ns_inspect_program(struct ns_subject *subject, bool by_name)
 {
-    static struct ns_policy_found found;
-    if (ns_subject_find_policy(subject, NULL, &found))
-        judge_rules(found.policy, &subject->process);
-    else
-        REASON("its policy is broken or cannot be read");
-}
-
-int ns_doctor_program(char **words, unsigned n)
-{
-    static struct ns_subject subject;
+    const char *word = ns_operands.words[0];
     ns_output_expect("tried");
-    ns_subject_describe(&subject, words[0], words + 1, n - 1);
-    int status = find_program(words[0], &subject.reach);
+    ns_subject_describe(subject, ns_operands.words[0], ns_operands.words + 1, ns_operands.n - 1);
+    if (by_name && subject->reach.program[0] == '\0') {
+        ns_output_fact("program", "%s, which is not found: only its name is matched", word);
+        return NS_EXIT_YES;
+    }
+    int status = find_program(word, &subject->reach);
     if (status != NS_EXIT_YES)
         return status;
-    judge_file(&subject.reach);
-    bool is_preloaded = judge_library(&subject.reach);
-    judge_policy(&subject);
+    judge_file(&subject->reach);
+    is_preloaded = judge_library(&subject->reach);
+    return NS_EXIT_YES;
+}
+
+void ns_inspect_end(void)
+{
     ns_environment_judge(true);
     ns_findings_print(&findings);
+}
+
+int ns_doctor_program(void)
+{
+    static struct ns_subject subject;
+    static struct ns_policy_found found;
+    int status = ns_inspect_program(&subject, false);
+    if (status != NS_EXIT_YES)
+        return status;
+    if (ns_subject_find_policy(&subject, NULL, &found))
+        judge_rules(found.policy, &subject.process);
+    else
+        REASON("its policy is broken or cannot be read");
+    ns_inspect_end();
     cJSON_AddBoolToObject(ns_output_object(), "preloaded", is_preloaded);
     if (ns_findings_verdict(&findings))
         return ns_findings_conclude("no", "the library would do nothing for this program");

@@ -3,6 +3,7 @@
  * only the options describe, and says why. It must use the library's own search and matcher, never
  * a copy of their rules, and must not resolve host names: the library never sees them. */
 #include "cli/cli.h"
+#include "cli/doctor/doctor.h"
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"
@@ -35,39 +36,13 @@ static bool take_address(enum ns_option option, const char *name, struct ns_addr
 /* The socket as the matcher sees it. */
 static bool take_facts(struct ns_socket_facts *facts)
 {
-    const char *role = ns_option_text(NS_EXPLAIN_ROLE),
-               *process = ns_option_text(NS_EXPLAIN_PROCESS);
+    const char *role = ns_option_text(NS_EXPLAIN_ROLE);
     if (!take_address(NS_EXPLAIN_REMOTE, "--remote", &facts->remote) ||
         !take_address(NS_EXPLAIN_LOCAL, "--local", &facts->local))
         return false;
     if (role)
         facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, role));
-    return process ||
-           NS_REFUSE(
-               "--process is missing: a program's path or name; see 'nagleshim explain --help'");
-}
-
-static void say_process(const struct ns_subject *subject, const char *word)
-{
-    const struct ns_reach *reach = &subject->reach;
-    const char *reason = ns_reach_reason(reach->verdict), *exe = subject->process.exe;
-    cJSON *entry = cJSON_AddObjectToObject(ns_output_object(), "process");
-    ns_output_text(entry, "asked", word);
-    ns_output_text(entry, "path", exe);
-    ns_output_text(entry, "script", reach->is_script ? reach->program : NULL);
-    if (!exe)
-        ns_output_line("process: %s (%s; only its name is matched)", word,
-                       reach->program[0] != '\0' ? "its interpreter is missing"
-                       : strchr(word, '/')       ? "no such file"
-                                                 : "not found in PATH");
-    else if (reach->is_script)
-        ns_output_line("process: %s (the interpreter of %s)", exe, reach->program);
-    else if (!strchr(word, '/'))
-        ns_output_line("process: %s (%s in PATH is %s)", exe, word, reach->program);
-    else
-        ns_output_line("process: %s", exe);
-    if (exe && reason)
-        ns_output_warning("the library will not reach this process: %s %s", reach->file, reason);
+    return ns_operands.n > 0 || NS_REFUSE("the program is missing; see 'nagleshim explain --help'");
 }
 
 static void say_socket(void)
@@ -223,21 +198,16 @@ int ns_explain_main(void)
 {
     static struct ns_subject subject;
     static struct ns_policy_found found;
-    const struct ns_list *args = ns_option_list(NS_EXPLAIN_ARG);
     struct ns_socket_facts facts = {0};
-    int status = NS_EXIT_ERROR;
     if (!take_facts(&facts))
         return NS_EXIT_ERROR;
-    const char *process = ns_option_text(NS_EXPLAIN_PROCESS);
-    ns_subject_describe(&subject, (char *)process, args->words, args->n);
-    if (subject.reach.program[0] && !ns_subject_is_program(&subject.reach, true))
-        return NS_EXIT_ERROR;
-    say_process(&subject, process);
+    int status = ns_inspect_program(&subject, true);
+    if (status != NS_EXIT_YES)
+        return status;
     say_socket();
-    if (ns_environment_off())
-        ns_output_warning("%s here", ns_environment_off());
-    ns_environment_judge(true);
-    if (ns_subject_find_policy(&subject, ns_option_text(NS_EXPLAIN_POLICY), &found))
-        status = explain_socket(found.policy, &subject, &facts);
+    status = ns_subject_find_policy(&subject, ns_option_text(NS_EXPLAIN_POLICY), &found)
+                 ? explain_socket(found.policy, &subject, &facts)
+                 : NS_EXIT_ERROR;
+    ns_inspect_end();
     return status;
 }

@@ -61,12 +61,9 @@ char *ns_preload_variable(const char *library, const char *program);
 enum ns_reach_verdict {
     NS_REACH_YES,
     NS_REACH_UNKNOWN, /* not found or not readable: execve decides */
-    NS_REACH_OTHER_MACHINE,
-    NS_REACH_GO,
-    NS_REACH_STATIC,
-    NS_REACH_OTHER_LOADER,
-    NS_REACH_SET_ID,
-    NS_REACH_CAPABILITIES,
+#define NS_REASON(id, cause, text) NS_REACH_##id,
+#include "cli/program/reasons.def"
+#undef NS_REASON
 };
 
 struct ns_reach {
@@ -96,6 +93,9 @@ const char *ns_reach_libc(const char *loader);
 /* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
 const char *ns_reach_reason(enum ns_reach_verdict verdict);
 
+/* The same as a word for --json. */
+const char *ns_reach_cause(enum ns_reach_verdict verdict);
+
 enum { NS_SUBJECT_ARGS_MOST = 1024 }; /* further ones are not matched */
 
 /* What a policy's patterns and the search for a policy see. */
@@ -110,9 +110,8 @@ struct ns_subject {
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
                          unsigned n_args);
 
-/* False, after a message, if the file is not a program: a directory, data. With
- * may_be_script, a script with an interpreter need not be executable, as in "python3 job.py". */
-bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script);
+/* False, after a message, if the file is not a program: a directory, data. */
+bool ns_subject_is_program(const struct ns_reach *reach);
 
 /* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
  * on stderr. Returns false if the library would be disabled. */

@@ -178,18 +178,22 @@ void ns_reach_inspect(const char *word, struct ns_reach *reach)
         ;
 }
 
+static const struct {
+    const char *cause, *reason;
+} reasons[] = {
+#define NS_REASON(id, cause, text) [NS_REACH_##id] = {cause, text},
+#include "cli/program/reasons.def"
+#undef NS_REASON
+};
+
 const char *ns_reach_reason(enum ns_reach_verdict verdict)
 {
-    static const char *const reasons[] = {
-        [NS_REACH_OTHER_MACHINE] = "is built for another kind of machine than the library",
-        [NS_REACH_GO] = "is a Go program, which makes its system calls without libc",
-        [NS_REACH_STATIC] = "is linked statically, so that nothing can be preloaded into it",
-        [NS_REACH_OTHER_LOADER] = "has the loader of a libc other than glibc and musl",
-        [NS_REACH_SET_ID] =
-            "is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there",
-        [NS_REACH_CAPABILITIES] = "has file capabilities, and the loader ignores LD_PRELOAD there",
-    };
-    return reasons[verdict];
+    return reasons[verdict].reason;
+}
+
+const char *ns_reach_cause(enum ns_reach_verdict verdict)
+{
+    return reasons[verdict].cause;
 }
 
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args, unsigned n_args)
@@ -217,14 +221,13 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
     process->args = subject->args;
 }
 
-bool ns_subject_is_program(const struct ns_reach *reach, bool may_be_script)
+bool ns_subject_is_program(const struct ns_reach *reach)
 {
     struct stat st;
-    may_be_script = may_be_script && reach->is_script && !reach->by_shell;
     if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
         return NS_REFUSE("'%s' is %s, not a program", reach->program,
                          S_ISDIR(st.st_mode) ? "a directory" : "a special file");
-    if (!may_be_script && access(reach->program, X_OK) != 0)
+    if (access(reach->program, X_OK) != 0)
         return NS_REFUSE("'%s' is not executable: %s", reach->program, strerror(errno));
     return true;
 }
