@@ -446,9 +446,7 @@ static int begin_groups(struct ns_cure *cure)
 static int revert(struct ns_cure *cure)
 {
     ns_groups_remove(&cure->groups, false);
-    cure->undo = true;
-    cure->follow = false;
-    cure->n_sockets = cure->n_rows = 0;
+    ns_cure_reverse(cure);
     ns_facts_until(NULL); /* a second ^C skips no process */
     print_groups(cure);
     return ns_cure_scan(cure, true);

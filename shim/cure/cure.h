@@ -59,8 +59,9 @@ struct ns_cure {
     bool sets_nodelay; /* and sets TCP_NODELAY there */
     /* state of the scan */
     struct ns_owners owners;
-    struct ns_cure_socket *sockets; /* of the last list, by cookie */
-    size_t n_sockets;
+    struct ns_netns *listed;        /* that of the sockets which a list shows */
+    struct ns_cure_socket *sockets; /* those of the last list that were not treated before */
+    size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;
@@ -94,6 +95,9 @@ bool ns_cure_has_unowned(const struct ns_cure *cure);
 
 /* Closes the network namespaces of processes, until the next scan with refresh. */
 void ns_cure_release_owners(struct ns_cure *cure);
+
+/* From now on, restores the sockets; those that were treated, too. */
+void ns_cure_reverse(struct ns_cure *cure);
 
 /* Did all processes of --pid end? */
 bool ns_cure_is_over(const struct ns_cure *cure);

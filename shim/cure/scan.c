@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the table of sockets of `nagleshim cure`. sock_diag(7) lists the sockets; /proc/PID/fd shows
- * whose descriptors they are, and is read only if a list has a new socket. Each socket is treated
- * once, by the rules of its process, of which this file only reads. What was changed is seen in the
- * socket itself: see code.h. */
+/* Owns the search for the sockets that `nagleshim cure` treats. sock_diag(7) lists all;
+ * watch/owners.h reads whose descriptors they are, if a list has a new one, and keeps which were
+ * treated: each is treated once, by the rules of its process, of which this file only reads. What
+ * was changed is seen in the socket itself: see code.h. */
 #include "cure/cure.h"
 
 #include "base/path.h"
@@ -18,13 +18,12 @@
 
 enum { TRIES = 3, ROWS_MOST = 256 };
 
+/* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
-    uint64_t cookie;
-    uint64_t inode; /* 0: not accepted yet */
+    uint64_t cookie, inode;
     struct ns_diag_key key;
     struct ns_netns *netns;
-    bool listens, is_done;
-    uint8_t tries; /* rounds that found no owner */
+    bool listens;
 };
 
 struct ns_cure_process {
@@ -114,53 +113,40 @@ static void forget_processes(struct ns_cure_process **list)
     }
 }
 
-static int by_cookie(const void *left, const void *right)
-{
-    const struct ns_cure_socket *one = left, *other = right;
-    return one->cookie < other->cookie ? -1 : one->cookie > other->cookie;
-}
-
-/* A list that is being read, which replaces the last one. */
-struct listing {
-    struct ns_cure *cure;
-    struct ns_netns *netns;
-    struct ns_cure_socket *sockets;
-    size_t n;
-};
-
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
-    struct listing *listing = context;
-    const struct ns_cure *cure = listing->cure;
+    struct ns_cure *cure = context;
     const struct inet_diag_sockid *id = &seen->key.id;
-    struct ns_cure_socket socket = {.cookie = id->idiag_cookie[0] | (uint64_t)id->idiag_cookie[1]
-                                                                        << 32};
-    unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
-    if (seen->state == TCP_LISTEN)
-        ns_netns_set_listened(listing->netns, (uint16_t)local);
-    const struct ns_cure_socket *before =
-        cure->n_sockets ? bsearch(&socket, cure->sockets, cure->n_sockets, sizeof socket, by_cookie)
-                        : NULL;
-    socket.is_done =
-        before ? before->is_done : cure->port && local != cure->port && remote != cure->port;
-    socket.tries = before ? before->tries : 0;
-    socket.inode = seen->inode;
-    socket.key = seen->key;
-    socket.netns = listing->netns;
-    socket.listens = seen->state == TCP_LISTEN;
-    NS_GROW(listing->sockets, listing->n);
-    listing->sockets[listing->n++] = socket;
+    const struct ns_cure_socket socket = {.cookie = id->idiag_cookie[0] |
+                                                    (uint64_t)id->idiag_cookie[1] << 32,
+                                          .inode = seen->inode,
+                                          .key = seen->key,
+                                          .netns = cure->listed,
+                                          .listens = seen->state == TCP_LISTEN};
+    const unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
+    struct ns_owned *place = ns_owners_place(&cure->owners, seen->inode, false);
+    cure->listed->round = cure->owners.stamp;
+    if (place && place->pid == 0) /* no round sees it, and it is not to be forgotten */
+        place->stamp = cure->owners.stamp;
+    if (socket.listens)
+        ns_netns_set_listened(cure->listed, (uint16_t)local);
+    /* Without an inode it is not accepted yet. */
+    if (seen->inode == 0 || (place && place->treated == socket.cookie) ||
+        (cure->port && local != cure->port && remote != cure->port))
+        return;
+    NS_GROW(cure->sockets, cure->n_sockets);
+    cure->sockets[cure->n_sockets++] = socket;
 }
 
-static int list_netns(struct listing *listing, bool mptcp)
+static int list_netns(struct ns_cure *cure, bool mptcp)
 {
     const uint32_t states =
         1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     struct ns_diag_list list = {.brief = true, .mptcp = mptcp};
-    int more = ns_diag_list_begin(&list, listing->netns->list_fd, states);
+    int more = ns_diag_list_begin(&list, cure->listed->list_fd, states);
     if (!more)
         do
-            more = ns_diag_list_next(&list, take_listed, listing);
+            more = ns_diag_list_next(&list, take_listed, cure);
         while (more > 0);
     /* A kernel without MPTCP has no such sockets. */
     return mptcp ? 0 : more;
@@ -168,28 +154,19 @@ static int list_netns(struct listing *listing, bool mptcp)
 
 static int list_sockets(struct ns_cure *cure)
 {
-    struct listing listing = {.cure = cure};
     int error = 0;
-    for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
-        listing.netns = cure->owners.namespaces[i];
-        if (listing.netns->list_fd < 0)
-            continue;
-        error = list_netns(&listing, false);
-        if (!error)
-            error = list_netns(&listing, true);
-    }
-    if (error)
-        return error;
-    free(cure->sockets);
-    cure->sockets = listing.sockets;
     cure->n_sockets = 0;
-    if (listing.n)
-        qsort(listing.sockets, listing.n, sizeof *listing.sockets, by_cookie);
-    /* A socket that is made meanwhile may move another one, which is then listed twice. */
-    for (size_t i = 0; i < listing.n; i++)
-        if (i == 0 || listing.sockets[i].cookie != listing.sockets[i - 1].cookie)
-            cure->sockets[cure->n_sockets++] = listing.sockets[i];
-    return 0;
+    for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
+        cure->listed = cure->owners.namespaces[i];
+        if (cure->listed->list_fd < 0)
+            continue;
+        error = list_netns(cure, false);
+        if (!error)
+            error = list_netns(cure, true);
+    }
+    if (!error)
+        ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
+    return error;
 }
 
 /* Read whose descriptors the sockets are. */
@@ -198,9 +175,6 @@ static int find_owners(struct ns_cure *cure)
     if (!cure->owners.all)
         ns_groups_add_processes(&cure->groups, &cure->owners);
     int more = ns_owners_step(&cure->owners, UINT64_MAX);
-    for (size_t i = 0; i < cure->n_sockets; i++)
-        cure->sockets[i].netns->round = cure->owners.stamp;
-    ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
     return more < 0 ? more : 0;
 }
 
@@ -250,37 +224,34 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
     return ns_cure_change(cure, place, socket->cookie, socket->listens, rule, row);
 }
 
-/* Treat the new sockets whose owners are known. */
+/* Treat the new sockets whose owners are known. The others are listed again. */
 static void treat_all(struct ns_cure *cure)
 {
+    cure->n_left = 0;
     for (size_t i = 0; i < cure->n_sockets; i++) {
         struct ns_cure_socket *socket = &cure->sockets[i];
-        if (socket->is_done || !socket->inode)
+        struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
+        if (place->treated == socket->cookie) /* a list may have a socket twice */
             continue;
-        struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
-        const struct ns_cure_process *process =
-            place && place->pid ? process_of(cure, place) : NULL;
+        const struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0)
             row->results[result]++;
-        else if (place)
+        else
             place->chosen = false; /* the next round may find it in another process */
-        socket->is_done = result >= 0 || ++socket->tries >= TRIES;
+        const bool is_done = result >= 0 || ++place->tries >= TRIES;
+        if (is_done) {
+            place->treated = socket->cookie;
+            place->tries = 0;
+        }
+        cure->n_left += !is_done;
     }
-}
-
-static bool has_new(const struct ns_cure *cure)
-{
-    for (size_t i = 0; i < cure->n_sockets; i++)
-        if (cure->sockets[i].inode && !cure->sockets[i].is_done)
-            return true;
-    return false;
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
 {
-    return cure->owners.denied > 0 && (!cure->port || has_new(cure));
+    return cure->owners.denied > 0 && (!cure->port || cure->n_left > 0);
 }
 
 int ns_cure_begin(struct ns_cure *cure)
@@ -311,7 +282,7 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh)
     }
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++) {
         error = list_sockets(cure);
-        if (!error && has_new(cure))
+        if (!error && cure->n_sockets > 0)
             error = find_owners(cure);
         if (!error)
             treat_all(cure);
@@ -324,7 +295,15 @@ void ns_cure_release_owners(struct ns_cure *cure)
     const bool all = cure->owners.all;
     ns_owners_release(&cure->owners);
     cure->owners = (struct ns_owners){.all = all};
-    cure->n_sockets = 0; /* they refer to the namespaces */
+}
+
+void ns_cure_reverse(struct ns_cure *cure)
+{
+    cure->undo = true;
+    cure->follow = false;
+    cure->n_rows = 0;
+    for (size_t i = 0; i < cure->owners.room; i++)
+        cure->owners.places[i].treated = 0;
 }
 
 bool ns_cure_is_over(const struct ns_cure *cure)
