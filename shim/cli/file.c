@@ -52,29 +52,28 @@ bool ns_file_remove(const char *path)
     return removed;
 }
 
-/* A result that is mounted by itself, as in a container, cannot be replaced. A file of the system
- * is never written in place: a loader could read a part of it. */
-static bool overwrite(const char *path, const void *data, size_t size)
+/* Writes and closes. A network file system may report a full disk when a file is closed. */
+static bool fill(int fd, const void *data, size_t size, bool is_durable)
 {
-    int fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = file && fwrite(data, 1, size, file) == size;
+    bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
+                (!is_durable || fsync(fd) == 0);
     return file && fclose(file) == 0 && good;
 }
 
-/* Neither systemd nor a loader reads a file with the name of the temporary one. */
+/* A result that is mounted by itself, as in a container, cannot be replaced: it is written in
+ * place. A file of the system, which is durable, never is: a loader could read a part of it.
+ * Neither systemd nor a loader reads a file with the name of the temporary one. */
 static bool replace(const char *path, const void *data, size_t size, mode_t mode, bool is_durable)
 {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = file && fwrite(data, 1, size, file) == size && fflush(file) == 0 &&
-                fchmod(fd, mode) == 0 && (!is_durable || fsync(fd) == 0);
-    /* A network file system may report a full disk here. */
-    good = file && fclose(file) == 0 && good;
-    good = good && (rename(temporary, path) == 0 ||
-                    (errno == EBUSY && !is_durable && overwrite(path, data, size)));
+    bool good = fd >= 0 && fchmod(fd, mode) == 0;
+    good = fill(fd, data, size, is_durable) && good;
+    if (good && rename(temporary, path) != 0)
+        good = errno == EBUSY && !is_durable &&
+               fill(open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC), data, size, false);
     int error = errno;
     if (fd >= 0)
         unlink(temporary); /* after a rename, there is none */
@@ -177,8 +176,9 @@ bool ns_outfile_write(struct ns_outfile *file, const char *text)
 {
     if (!file->name)
         return true;
-    bool good = file->fd < 0 ? ns_file_replace(file->path, ns_words("%s\n", text),
+    const char *lines = ns_words("%s\n", text);
+    bool good = file->fd < 0 ? ns_file_replace(file->path, lines,
                                                file->is_shared ? NS_FILE_SHARED : NS_FILE_PRIVATE)
-                             : dprintf(file->fd, "%s\n", text) >= 0 && close(file->fd) == 0;
+                             : fill(file->fd, lines, strlen(lines), false);
     return good || say_failure(file, errno);
 }

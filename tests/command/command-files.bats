@@ -40,6 +40,53 @@ begin_diagnosis() {
     [[ -L $T/link.json ]]
 }
 
+# with_mount FILE WHAT COMMAND...: runs COMMAND where WHAT is mounted on FILE: "itself", or "full", an empty file of a full disk.
+with_mount() {
+    run --separate-stderr unshare --mount sh -c 'file=$1 what=$1
+        [ "$2" = itself ] || { mount -t tmpfs -o size=4k none "$T/disk" && what=$T/disk/file && touch "$what" &&
+            ! head -c 8k /dev/zero >"$T/disk/more" 2>&1; } || exit 77
+        mount --bind "$what" "$file" || exit 77
+        shift 2 && exec "$@"' sh "$@"
+    [[ $status -ne 77 ]] || cannot_here "no mounts"
+}
+
+@test "a result is written into a file that is mounted by itself; a file of the system is left as it is" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can mount"
+    local inode
+    make_root
+    mkdir -p "$T/disk" "$root/etc"
+    export T
+    printf '%9999s' old >"$T/o.json"
+    chmod 640 "$T/o.json"
+    inode=$(stat -c %i "$T/o.json")
+    with_mount "$T/o.json" itself "$NS" diagnose --json="$T/o.json" -- true
+    expect_status 0
+    says "$T/o.json" 'o["status"] == 0'
+    [[ $(stat -c '%i %a' "$T/o.json") == "$inode 640" && -z $(find "$T" -name '*.json.*') ]]
+    cp "$LIBRARY" "$root/libnagleshim.so"
+    add_libraries "$root" /bin/true
+    cp --parents -L /bin/true "$root"
+    echo '# old' >"$root/etc/ld.so.preload"
+    with_mount "$root/etc/ld.so.preload" itself "$NS" host enable --preload --root "$root" --library /libnagleshim.so
+    expect 2 stderr has "Device or resource busy"
+    [[ $(cat "$root/etc/ld.so.preload") == '# old' && -z $(find "$root/etc" -name 'ld.so.preload.*') ]]
+}
+
+@test "a result that does not fit on the disk is an error, wherever that is noticed" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can mount"
+    mkdir "$T/disk" "$T/own"
+    export T
+    touch "$T/own/o.json"
+    # A file of a full disk that is mounted by itself, a new one there, and what is no file.
+    with_mount "$T/own/o.json" full "$NS" diagnose --json="$T/own/o.json" -- true
+    expect 2 stderr has "nagleshim diagnose: cannot write '$T/own/o.json': No space left on device"
+    [[ -z $(find "$T" -name '*.json.*') ]]
+    with_mount "$T/own/o.json" full "$NS" diagnose --json="$T/disk/new" -- true
+    expect 2 stderr has "nagleshim diagnose: cannot write '$T/disk/new': No space left on device"
+    run --separate-stderr "$NS" diagnose --json=/dev/full -- true
+    expect 2 stderr has "nagleshim diagnose: cannot write '/dev/full': No space left on device"
+}
+
 @test "no link and no pipe of another user in a sticky directory gets a report" {
     [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
     mkdir -m 1777 "$T/sticky"
