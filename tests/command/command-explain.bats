@@ -130,6 +130,7 @@ policy: $T/policies/$real.json, 1 rule"
 
 @test "explain refuses wrong options" {
     each_refused explain <<'CASES'
+cat --role client|--role after the program is the program's argument; write it before
 --role client|the program is missing; see 'nagleshim explain --help'
 --role peer cat|--role must be client or server, not 'peer'
 --process cat|unknown option '--process'; see 'nagleshim explain --help'

@@ -10,6 +10,7 @@
 #include "policy/text.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +43,10 @@ static bool take_facts(struct ns_socket_facts *facts)
         return false;
     if (role)
         facts->role = (enum ns_role)(NS_ROLE_CLIENT + ns_words_find(NS_TAKES_ROLE, role));
+    for (unsigned i = 1; i < ns_operands.n; i++)
+        if (fnmatch("--@(role|local|remote)*", ns_operands.words[i], FNM_EXTMATCH) == 0)
+            return NS_REFUSE("%s after the program is the program's argument; write it before",
+                             ns_operands.words[i]);
     return ns_operands.n > 0 || NS_REFUSE("the program is missing; see 'nagleshim explain --help'");
 }
 
