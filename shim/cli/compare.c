@@ -20,19 +20,23 @@ enum { RUNS_DEFAULT = 7 };
 enum { WITHOUT, WITH, ARMS };
 
 /* What is measured: the lines of the table, and the members of --json. */
-enum { MEDIAN, STALLS, VALUES };
+enum { MEDIAN, STALLS, LATE_MEDIAN, LATE_MOST, VALUES };
 static const struct {
     const char *line, *member;
 } values[VALUES] = {
     [MEDIAN] = {"ms a run, median", "median_ms"},
     [STALLS] = {"stalls a run, seen from outside", "stalls"},
+    [LATE_MEDIAN] = {"ms until half of the writes left", "late_median_ms"},
+    [LATE_MOST] = {"ms until 99% of the writes left", "late_most_ms"},
 };
 
 /* The runs of one kind. */
 struct arm {
     unsigned n;
-    double ms[NS_RUNS_MOST]; /* run times; sorted at the end */
-    double values[VALUES];   /* of the stalls, first the sum and at the end the mean */
+    double ms[NS_RUNS_MOST];   /* run times; sorted at the end */
+    double late[NS_RUNS_MOST]; /* the value LATE_MOST of each run */
+    struct ns_verdict sum;     /* of all connections of all runs */
+    double values[VALUES];
 };
 
 struct comparison {
@@ -41,7 +45,7 @@ struct comparison {
     struct ns_reach reach;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
-    double p;
+    double p, late_p;
     char *preload, *policy_variable;
     int failed[ARMS]; /* the status of a run that failed */
     bool interrupted;
@@ -65,9 +69,11 @@ static bool take_environment(struct comparison *comparison)
 
 static void count(struct arm *arm, const struct ns_diagnosis *diagnosis)
 {
+    struct ns_verdict run = {0};
     for (size_t i = 0; i < diagnosis->n_rows; i++)
-        arm->values[STALLS] +=
-            (double)(diagnosis->rows[i]->verdict.stalls + diagnosis->rows[i]->verdict.maybe);
+        ns_verdict_add(&run, &diagnosis->rows[i]->verdict);
+    ns_verdict_add(&arm->sum, &run);
+    arm->late[arm->n] = ns_verdict_lateness(&run, 0.99);
     arm->ms[arm->n++] = (double)(diagnosis->end - diagnosis->begin) / 1e6;
 }
 
@@ -128,8 +134,12 @@ static void conclude(struct comparison *comparison)
     struct arm *arms = comparison->arms;
     comparison->p =
         ns_statistics_mann_whitney(arms[WITHOUT].ms, arms[WITHOUT].n, arms[WITH].ms, arms[WITH].n);
+    comparison->late_p = ns_statistics_mann_whitney(arms[WITHOUT].late, arms[WITHOUT].n,
+                                                    arms[WITH].late, arms[WITH].n);
     for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
-        arm->values[STALLS] /= arm->n;
+        arm->values[STALLS] = (double)(arm->sum.stalls + arm->sum.maybe) / arm->n;
+        arm->values[LATE_MEDIAN] = ns_verdict_lateness(&arm->sum, 0.5);
+        arm->values[LATE_MOST] = ns_verdict_lateness(&arm->sum, 0.99);
         arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */
     }
 }
@@ -141,6 +151,12 @@ static const char *verdict(const struct comparison *comparison)
     bool faster = with < without;
     if (comparison->arms[WITHOUT].n < NS_RUNS_LEAST || comparison->arms[WITH].n < NS_RUNS_LEAST)
         return "too few runs for a conclusion";
+    if (comparison->p >= NS_P_SIGNIFICANT && comparison->late_p < NS_P_SIGNIFICANT)
+        return ns_words("no significant difference in time, but writes leave %s with the library",
+                        comparison->arms[WITH].values[LATE_MOST] <
+                                comparison->arms[WITHOUT].values[LATE_MOST]
+                            ? "sooner"
+                            : "later");
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
     double factor = faster ? without / with : with / without;

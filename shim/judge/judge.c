@@ -136,11 +136,32 @@ static bool judge_released(struct ns_judge *judge, const struct ns_look *look, s
     }
     /* An answer that does not acknowledge the bytes did not depend on them. */
     bool has_it = (int64_t)(look->acked - end) >= judge->ahead;
-    if (!arrived)
+    if (!arrived || judge->hold.cost < shortest(judge)) /* it was still writing shortly before */
         judge_late(judge, look, hold);
     else
         judge_answer(judge, look, hold, judge->answered_early || !has_it);
     return true;
+}
+
+/* The program writes on. */
+static void note_write(struct ns_judge *judge, uint64_t at)
+{
+    judge->wrote_at = at;
+    judge->busy_ns = judge->paused_at = 0;
+    if (judge->n_written < NS_JUDGE_WRITES)
+        judge->written[judge->n_written++] = at;
+}
+
+/* Samples from outside are regular, so that they are a measure of how late writes leave: those of a
+ * hold until its end, and each segment that was sent without one at once. */
+static void count_lateness(struct ns_judge *judge, const struct ns_look *look, uint64_t end)
+{
+    uint32_t *lateness = judge->verdict.lateness;
+    for (uint32_t i = 0; i < judge->n_written && !is_inside(look); i++) {
+        uint64_t late = end - least(end, judge->written[i]);
+        lateness[least(late / MS / NS_LATE_STEP_MS, NS_LATE_STEPS - 1)]++;
+    }
+    judge->n_written = 0;
 }
 
 static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
@@ -155,7 +176,8 @@ static void begin_hold(struct ns_judge *judge, const struct ns_look *look)
     judge->hold = (struct ns_hold){.begin = begin, .slack = saturated(look->at - begin)};
     judge->held = *look;
     judge->seen = 1;
-    judge->busy_ns = judge->paused_at = 0;
+    judge->n_written = 0;
+    note_write(judge, begin);
     judge->answered_early = false;
     judge->state = HELD;
 }
@@ -205,8 +227,8 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
         end = sent_at < low ? low : sent_at;
         slack = least(judge->tick_ns, look->at - low);
     }
-    uint64_t length = end - judge->hold.begin;
-    length -= least(length, judge->busy_ns);
+    uint64_t length = end - judge->hold.begin, lost = end - least(end, judge->wrote_at);
+    count_lateness(judge, look, end);
     uint64_t acked_at = ago(look, look->since_ack_ms);
     judge->hold.by_ack =
         look->acked > held->acked && (!is_last || acked_at + judge->tick_ns >= sent_at);
@@ -214,7 +236,7 @@ static bool end_hold(struct ns_judge *judge, const struct ns_look *look, struct 
     if (!is_proven(judge, look, length))
         return false;
     judge->hold.end = end;
-    judge->hold.cost = length;
+    judge->hold.cost = lost - least(lost, judge->busy_ns);
     if (judge->hold.slack < slack)
         judge->hold.slack = saturated(slack);
     judge->released_low = low;
@@ -231,20 +253,9 @@ static bool continue_hold(struct ns_judge *judge, const struct ns_look *look, st
                 ns_hold_why(look, &judge->last) == NS_DELAY_NAGLE;
     if (!same)
         return end_hold(judge, look, hold);
-    if (look->kind == NS_LOOK_WRITE) { /* the program does not wait for an answer */
-        judge->hold.look = *look;
-        judge->hold.end = look->at;
-        if (look->at - judge->hold.begin >= shortest(judge)) {
-            judge_late(judge, look, hold);
-            return true;
-        }
-        judge->state = FREE;
-        return false;
-    }
-    if (look->unsent > held->unsent) { /* it was still writing; it may wait from now on */
-        begin_hold(judge, look);
-        return false;
-    }
+    /* It was still writing; it may wait from now on. */
+    if (look->kind == NS_LOOK_WRITE || look->unsent > held->unsent)
+        note_write(judge, is_inside(look) ? look->at : judge->last.at);
     if (look->received > held->received)
         judge->answered_early = true;
     if (look->kind == NS_LOOK_WOKE)
@@ -363,6 +374,8 @@ static void note(struct ns_judge *judge, const struct ns_look *look)
         judge->first_at = look->at;
     if (judge->last.at > 0)
         verdict->segments += look->sent_segments - judge->last.sent_segments;
+    if (judge->last.at > 0 && judge->state != HELD && !is_inside(look))
+        verdict->lateness[0] += look->data_segments - judge->last.data_segments;
     if (look->min_rtt_us != UINT32_MAX && look->min_rtt_us > 0 &&
         (verdict->rtt_us == 0 || look->min_rtt_us < verdict->rtt_us))
         verdict->rtt_us = look->min_rtt_us;

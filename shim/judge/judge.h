@@ -20,6 +20,8 @@
  * conclusion drawn from them. The conclusion is drawn here and nowhere else: text, JSON, page and
  * policy print it. */
 
+enum { NS_LATE_STEPS = 64, NS_LATE_STEP_MS = 2 };
+
 /* From the weakest claim to the strongest; CANNOT_TELL claims nothing. */
 enum ns_grade {
     NS_GRADE_CANNOT_TELL, /* see enum ns_doubt */
@@ -54,10 +56,11 @@ enum ns_doubt {
     NS_DOUBT_PEER,      /* data came as if the peer had waited for this end's delayed ACK */
 };
 
-/* A hold, from the sample that first saw it to its release. */
+/* A hold of the oldest byte that is not sent, whatever is written later, from the sample that first
+ * saw it to its release. */
 struct ns_hold {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns; end: when the bytes were sent */
-    uint64_t cost;       /* ns that the program lost */
+    uint64_t cost;       /* ns that the program lost: since the last write, at most */
     uint64_t answered;   /* ns from the release to the answer; 0: unknown, or at once */
     uint32_t slack;      /* ns: possible error of begin and of end */
     bool by_ack;         /* an ACK released it, and not a timer of the kernel */
@@ -112,10 +115,16 @@ struct ns_verdict {
     struct ns_hold proof; /* a stall (or maybe) of about their mean length; end 0: none */
     /* Waits that took 2^n to 2^(n+1) microseconds: all, and those with a hold. */
     uint32_t waits[NS_WAIT_BUCKETS], held_waits[NS_WAIT_BUCKETS];
+    /* From outside: how many writes left how late, in steps of NS_LATE_STEP_MS. */
+    uint32_t lateness[NS_LATE_STEPS];
 };
 
 /* Add the counts of one connection to those of a group, and grade the sum. */
 void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one);
+
+/* In how many ms had this part (0 to 1) of the writes left? Exact to a step; 0 if none were seen.
+ */
+double ns_verdict_lateness(const struct ns_verdict *verdict, double part);
 
 /* "proven", "likely", "late but nobody waited", "none", "cannot tell". */
 const char *ns_grade_name(enum ns_grade grade);
@@ -268,6 +277,8 @@ bool ns_weigh_doubts(const struct ns_weigh *weigh, uint64_t tick_ns, uint64_t mo
 
 /* --- judge.c: the state of a connection ------------------------------------------------------ */
 
+enum { NS_JUDGE_WRITES = 24 };
+
 /* The state of a connection, or of successive ones. Initialised by ns_judge_begin. Others may
  * read last, which is the last sample. */
 struct ns_judge {
@@ -276,7 +287,10 @@ struct ns_judge {
                                       * none of this connection */
     struct ns_hold hold;             /* present, or released and not yet judged by its answer */
     uint64_t tick_ns, first_at;
-    uint64_t busy_ns, paused_at;          /* how long the program did not wait during the hold */
+    uint64_t busy_ns, paused_at;       /* how long the program did not wait during the hold */
+    uint64_t wrote_at;                 /* the last write of the hold; until then it did not wait */
+    uint64_t written[NS_JUDGE_WRITES]; /* when its writes were made, as far as they were seen */
+    uint32_t n_written;
     uint64_t released_low, released_high; /* the bytes were sent between these times */
     uint64_t unanswered_at;               /* until then no answer had come; 0: not sampled */
     uint64_t stuck_at;                    /* from outside: since then nothing was sent or came */

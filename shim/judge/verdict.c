@@ -258,6 +258,8 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
         sum->waits[i] += one->waits[i];
         sum->held_waits[i] += one->held_waits[i];
     }
+    for (size_t i = 0; i < NS_LATE_STEPS; i++)
+        sum->lateness[i] += one->lateness[i];
     ns_verdict_grade(sum);
 }
 
@@ -387,6 +389,18 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
     conclusion.lost_ms =
         cure ? (double)conclusion.stalled * (cure->left_ms - cure->done_ms) : (double)lost / 1e6;
     return conclusion;
+}
+
+double ns_verdict_lateness(const struct ns_verdict *verdict, double part)
+{
+    uint64_t all = 0, left = 0;
+    size_t step = 0;
+    for (size_t i = 0; i < NS_LATE_STEPS; i++)
+        all += verdict->lateness[i];
+    while (step < NS_LATE_STEPS - 1 &&
+           (double)(left += verdict->lateness[step]) < part * (double)all)
+        step++;
+    return (double)(step * NS_LATE_STEP_MS);
 }
 
 const char *ns_grade_name(enum ns_grade grade)

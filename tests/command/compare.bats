@@ -22,6 +22,45 @@ compare() {
         and 1 <= o["without"]["stalls"] <= 30 and o["with"]["stalls"] == 0'
 }
 
+@test "of a stream, compare shows how late writes leave, and diagnose does, too" {
+    # The reader notes how late records came, without (1) and with the library: the median, and 99 of 100.
+    cat >"$T/stream.py" <<'END'
+import os, socket, struct, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+late = []
+def read():
+    end, got, left = socket.create_connection(listener.getsockname()), 0, b""
+    while data := end.recv(65536):
+        now, got, left = time.monotonic(), got + len(data), left + data
+        while len(left) >= 180:
+            late.append(1000 * (now - struct.unpack("d", left[:8])[0]))
+            left = left[180:]
+        if got % 9000 < 180:
+            end.send(b"answer")
+reader = threading.Thread(target=read)
+reader.start()
+writer = listener.accept()[0]
+for i in range(600):
+    writer.send(struct.pack("d", time.monotonic()) + b"x" * 172)
+    time.sleep(0.0015)
+writer.shutdown(socket.SHUT_WR)
+reader.join()
+late.sort()
+with open(sys.argv[1], "a") as out:
+    print(os.environ.get("NAGLESHIM_OFF", 0), late[300], late[594], file=out)
+END
+    run --separate-stderr "$NS" diagnose --json "$T/d.json" --outside -- "$python" "$T/stream.py" /dev/null
+    says "$T/d.json" 'sum(row["late"] + row["maybe"] + row["stalls"] for row in o["rows"]) >= 5'
+    compare --runs 5 --json "$T/o.json" -- "$python" "$T/stream.py" "$T/late"
+    expect_part stderr "ms until 99% of the writes left"
+    # A record comes later than it left if the reader has no processor.
+    cat "$T/late"
+    says "$T/o.json" 'o["with"]["late_median_ms"] == 0 and 8 < o["without"]["late_most_ms"] >= 2 * o["with"]["late_most_ms"]'
+    awk -v median="$(jq .without.late_median_ms "$T/o.json")" -v most="$(jq .without.late_most_ms "$T/o.json")" '
+        $1 == 1 { n++; near += $2 < median + 4 && $2 > median - 4; least = !least || $3 < least ? $3 : least; last = $3 > last ? $3 : last }
+        END { exit !(n == 5 && near >= 3 && most > least - 6 && most < last + 8) }' "$T/late"
+}
+
 @test "the runs with the library have the policy of -p" {
     victim
     compare --runs 5 -p "$(policy app '{"send": "app", "ack": "app"}')" --json="$T/o.json" -- \

@@ -524,7 +524,7 @@ CHECK(check_no_stall)
           .delays_ns = {[NS_DELAY_LOSS] = 300ull * MS}},
          "segments were lost"},
         {{.grade = NS_GRADE_LATE, .late = 3, .late_ns = 60 * MS},
-         "no stall: bytes were held 3 times, 20.0 ms each, but nobody waited for them"},
+         "no stall: bytes were held 3 times, 20.0 ms each, but no answer depended on them"},
         {{.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_NO_WINDOW}, "cannot tell: this kernel"},
         {{.grade = NS_GRADE_CANNOT_TELL,
           .doubt = NS_DOUBT_ANSWERS,

@@ -176,6 +176,7 @@ static void merge(struct ns_row *inside, struct ns_row *outside)
     verdict->lone_acks += outside->verdict.lone_acks;
     verdict->gaps += outside->verdict.gaps;
     verdict->gaps_ns += outside->verdict.gaps_ns;
+    memcpy(verdict->lateness, outside->verdict.lateness, sizeof verdict->lateness);
     ns_verdict_grade(verdict);
     outside->is_needless |= !sees_less(inside, outside);
 }

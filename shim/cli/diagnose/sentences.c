@@ -284,6 +284,16 @@ static const char *hold_shows(const struct ns_hold *hold, uint32_t rtt_us)
                     released, trip);
 }
 
+/* How late writes leave if nobody answers them, as those of a stream. "": that is not known. */
+static const char *lateness(const struct ns_verdict *verdict)
+{
+    double most = ns_verdict_lateness(verdict, 0.99);
+    return most > 0 ? ns_words("; half of the writes left within %.0f ms, 99%% within %.0f ms",
+                               ns_verdict_lateness(verdict, 0.5) + NS_LATE_STEP_MS,
+                               most + NS_LATE_STEP_MS)
+                    : "";
+}
+
 const char *ns_diagnosis_proof(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
@@ -303,8 +313,8 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
                    ? trial_shows(row->trial)
                    : likely(row);
     case NS_GRADE_LATE:
-        return ns_words("bytes were held %s, but no answer depended on them",
-                        times(verdict->late, verdict->late_ns));
+        return ns_words("bytes were held %s, but no answer depended on them%s",
+                        times(verdict->late, verdict->late_ns), lateness(verdict));
     case NS_GRADE_NONE:
         return ns_words("in %s Nagle's algorithm held no byte",
                         inside ? ns_count(verdict->requests, "request")
@@ -392,6 +402,7 @@ static const char *no_stall(const struct ns_diagnosis *diagnosis)
 {
     unsigned connections = 0;
     uint64_t requests = 0, late = 0, late_ns = 0;
+    struct ns_verdict sum = {0};
     bool misses = false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = diagnosis->rows[i];
@@ -399,11 +410,12 @@ static const char *no_stall(const struct ns_diagnosis *diagnosis)
         requests += row->verdict.requests;
         late += row->verdict.late;
         late_ns += row->verdict.late_ns;
+        ns_verdict_add(&sum, &row->verdict);
         misses |= row->misses;
     }
     if (diagnosis->grade == NS_GRADE_LATE)
-        return ns_words("no stall: bytes were held %s, but nobody waited for them",
-                        times(late, late_ns));
+        return ns_words("no stall: bytes were held %s, but no answer depended on them%s",
+                        times(late, late_ns), lateness(&sum));
     if (requests == 0)
         return ns_words("nothing to judge: on %s no request was answered",
                         ns_count(connections, "connection"));
