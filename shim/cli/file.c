@@ -66,8 +66,10 @@ static bool fill(int fd, const void *data, size_t size, bool is_durable)
  * Neither systemd nor a loader reads a file with the name of the temporary one. */
 static bool replace(const char *path, const void *data, size_t size, mode_t mode, bool is_durable)
 {
-    char temporary[PATH_MAX + 8];
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    char temporary[PATH_MAX + 24];
+    /* Beside the file, whose own name may have no room for a suffix. */
+    snprintf(temporary, sizeof temporary, "%.*s.nagleshim.XXXXXX", (int)(ns_path_base(path) - path),
+             path);
     int fd = mkostemp(temporary, O_CLOEXEC);
     bool good = fd >= 0 && fchmod(fd, mode) == 0;
     good = fill(fd, data, size, is_durable) && good;
@@ -126,10 +128,29 @@ bool ns_outfile_claim(const char *name)
     return true;
 }
 
-/* 0 or an error. What is no regular file, such as a pipe, is opened. */
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* 0 or an error. Standard output by another name is not opened again: a second descriptor would
+ * write over the first one's output. */
+static int open_place(struct ns_outfile *file, const char *path, const struct stat *st)
+{
+    struct stat out;
+    bool is_stdout = fstat(STDOUT_FILENO, &out) == 0 && is_same(st, &out);
+    file->fd = is_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+                         : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    file->in_place = S_ISREG(st->st_mode) && !is_stdout;
+    return file->fd < 0 ? errno : 0;
+}
+
+/* 0 or an error. Opened is what cannot be replaced: no regular file, one that its name does not
+ * lead to, such as a removed one in /proc/self/fd, and one in a directory that may not be written
+ * to. */
 static int find_place(struct ns_outfile *file)
 {
-    struct stat st, at;
+    struct stat st, at, out;
     if (stat(directory_of(file->name), &at) != 0)
         return errno;
     bool is_there = lstat(file->name, &st) == 0;
@@ -138,13 +159,18 @@ static int find_place(struct ns_outfile *file)
     bool is_others = is_there && at.st_mode & S_ISVTX && st.st_uid != geteuid();
     if (is_others && (!S_ISREG(st.st_mode) || (geteuid() != 0 && at.st_uid != geteuid())))
         return EACCES;
-    if (is_there && stat(file->name, &st) == 0 && !S_ISREG(st.st_mode)) {
-        file->fd = open(file->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-        return file->fd < 0 ? errno : 0;
-    }
-    if (!realpath(file->name, file->path))
+    if (is_there && stat(file->name, &st) != 0) /* a link that leads nowhere */
+        return errno;
+    if (!is_there)
         snprintf(file->path, sizeof file->path, "%s", file->name);
-    return faccessat(AT_FDCWD, directory_of(file->path), W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+    else if (!S_ISREG(st.st_mode) || !realpath(file->name, file->path) ||
+             stat(file->path, &at) != 0 || !is_same(&at, &st) ||
+             (fstat(STDOUT_FILENO, &out) == 0 && is_same(&out, &st)))
+        return open_place(file, file->name, &st);
+    if (faccessat(AT_FDCWD, directory_of(file->path), W_OK | X_OK, AT_EACCESS) == 0)
+        return 0;
+    int error = errno;
+    return is_there && open_place(file, file->path, &st) == 0 ? 0 : error;
 }
 
 static bool say_failure(const struct ns_outfile *file, int error)
@@ -161,6 +187,7 @@ bool ns_outfile_open(struct ns_outfile *file)
 {
     int error = 0;
     file->fd = -1;
+    file->in_place = false;
     if (!file->name)
         return true;
     if (!ns_outfile_is_stdout(file))
@@ -179,6 +206,7 @@ bool ns_outfile_write(struct ns_outfile *file, const char *text)
     const char *lines = ns_words("%s\n", text);
     bool good = file->fd < 0 ? ns_file_replace(file->path, lines,
                                                file->is_shared ? NS_FILE_SHARED : NS_FILE_PRIVATE)
-                             : fill(file->fd, lines, strlen(lines), false);
+                             : (!file->in_place || ftruncate(file->fd, 0) == 0) &&
+                                   fill(file->fd, lines, strlen(lines), false);
     return good || say_failure(file, errno);
 }

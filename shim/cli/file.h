@@ -22,7 +22,8 @@ bool ns_file_remove(const char *path);
 struct ns_outfile {
     const char *name; /* "-" is standard output; NULL: nothing is to be written */
     bool is_shared;   /* other users may read it */
-    int fd;           /* of what is no regular file; -1: path */
+    int fd;           /* of what cannot be replaced, as a pipe; -1: path is */
+    bool in_place;    /* it is a file, which must be emptied first */
     char path[PATH_MAX];
 };
 

@@ -30,7 +30,7 @@ begin_diagnosis() {
     [[ $(stat -c %a "$T/o.json" "$T/o.html" "$T/p.json" | xargs) == '600 600 644' && $(cat <&"$old") == old ]]
     says "$T/o.json" 'o["status"] == 0'
     run --separate-stderr "$NS" compare --runs 5 --json="$T/c.json" -- true
-    [[ $status -eq 0 && $(stat -c %a "$T/c.json") == 600 && -z $(find "$T" -name '*.json.*') ]]
+    [[ $status -eq 0 && $(stat -c %a "$T/c.json") == 600 && -z $(find "$T" -name '.nagleshim.*') ]]
     # A link of one's own leads on, and stays.
     mkdir "$T/there"
     ln -s there/result.json "$T/link.json"
@@ -62,7 +62,7 @@ with_mount() {
     with_mount "$T/o.json" itself "$NS" diagnose --json="$T/o.json" -- true
     expect_status 0
     says "$T/o.json" 'o["status"] == 0'
-    [[ $(stat -c '%i %a' "$T/o.json") == "$inode 640" && -z $(find "$T" -name '*.json.*') ]]
+    [[ $(stat -c '%i %a' "$T/o.json") == "$inode 640" && -z $(find "$T" -name '.nagleshim.*') ]]
     cp "$LIBRARY" "$root/libnagleshim.so"
     add_libraries "$root" /bin/true
     cp --parents -L /bin/true "$root"
@@ -80,11 +80,56 @@ with_mount() {
     # A file of a full disk that is mounted by itself, a new one there, and what is no file.
     with_mount "$T/own/o.json" full "$NS" diagnose --json="$T/own/o.json" -- true
     expect 2 stderr has "nagleshim diagnose: cannot write '$T/own/o.json': No space left on device"
-    [[ -z $(find "$T" -name '*.json.*') ]]
+    [[ -z $(find "$T" -name '.nagleshim.*') ]]
     with_mount "$T/own/o.json" full "$NS" diagnose --json="$T/disk/new" -- true
     expect 2 stderr has "nagleshim diagnose: cannot write '$T/disk/new': No space left on device"
     run --separate-stderr "$NS" diagnose --json=/dev/full -- true
     expect 2 stderr has "nagleshim diagnose: cannot write '/dev/full': No space left on device"
+}
+
+@test "a result goes where its name leads: to a file without a name, into a directory that is read-only, or nowhere" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    local name long
+    mkdir "$T/there"
+    # Standard output that is a removed file, by its name and by another descriptor. What stands there stays.
+    for name in 1 9; do
+        ln -s "/proc/self/fd/$name" "$T/there/$name"
+        "$python" - "$NS" "$T/there/$name" >"$T/o.json" <<'PYTHON'
+import os, subprocess, sys, tempfile
+command, name = sys.argv[1:]
+with tempfile.TemporaryFile() as file:
+    os.dup2(file.fileno(), 9)
+    file.write(b"before\n" if name[-1] == "1" else b"x" * 9999)
+    file.flush()
+    assert subprocess.call([command, "diagnose", "--json=" + name, "--", "true"], pass_fds=[9],
+                           stdout=file if name[-1] == "1" else subprocess.DEVNULL) == 0
+    file.seek(0)
+    text = file.read().decode()
+    assert text.startswith("before\n" if name[-1] == "1" else "{"), text
+    print(text[text.index("{"):])
+PYTHON
+        says "$T/o.json" 'o["status"] == 0'
+        [[ -L $T/there/$name ]]
+    done
+    # A link that leads nowhere is not replaced.
+    ln -s gone "$T/there/link"
+    run --separate-stderr "$NS" diagnose --json="$T/there/link" -- true
+    expect 2 stderr is "nagleshim diagnose: cannot write '$T/there/link': No such file or directory"
+    [[ -L $T/there/link ]]
+    # One's own file in a directory of another user.
+    printf '%9999s' old >"$T/there/o.json"
+    chown 65534 "$T/there/o.json"
+    let_others_in "$T"
+    "${as_other[@]}" "$NS" diagnose --json="$T/there/o.json" -- true 2>/dev/null
+    says "$T/there/o.json" 'o["status"] == 0'
+    # The control: a new one is refused.
+    run --separate-stderr "${as_other[@]}" "$NS" diagnose --json="$T/there/new" -- true
+    expect 2 stderr is "nagleshim diagnose: cannot write '$T/there/new': Permission denied"
+    # The longest name that a file may have.
+    printf -v long '%0255d' 0
+    "$NS" diagnose --json="$T/there/$long" -- true 2>/dev/null
+    says "$T/there/$long" 'o["status"] == 0'
+    [[ -z $(find "$T" -name '.nagleshim.*') ]]
 }
 
 @test "no link and no pipe of another user in a sticky directory gets a report" {
