@@ -90,6 +90,41 @@ static void add_counters(cJSON *object, const struct ns_loaded *loaded)
 #undef NS_COUNTER
 }
 
+/* The column LIBRARY. */
+static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
+{
+    return !verdict                             ? "works"
+           : shim == NS_SHIM_OFF                ? "off"
+           : shim == NS_SHIM_DISABLED           ? "disabled"
+           : shim == NS_SHIM_STARTING           ? "starts"
+           : verdict->kind == NS_FINDING_REASON ? "no"
+                                                : "?";
+}
+
+/* The process in the list "processes". */
+static void add_entry(const struct ns_examination *examination)
+{
+    const struct ns_proc *proc = &examination->facts.proc;
+    const struct ns_loaded *loaded = &examination->facts.loaded;
+    const struct ns_findings *findings = &examination->findings;
+    cJSON *entry = ns_output_entry("processes");
+    cJSON_AddNumberToObject(entry, "pid", proc->process);
+    ns_output_text(entry, "name", examination->facts.name);
+    ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
+    cJSON_AddNumberToObject(entry, "user", proc->user);
+    cJSON_AddBoolToObject(entry, "elsewhere", examination->facts.lives_elsewhere);
+    cJSON_AddNumberToObject(entry, "sockets", examination->facts.sockets);
+    ns_output_text(entry, "works", ns_findings_works(findings));
+    ns_output_text(entry, "library", column(loaded->shim, ns_findings_verdict(findings)));
+    ns_output_text(entry, "library_file", loaded->path[0] ? loaded->path : NULL);
+    ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
+    ns_output_text(entry, "policy",
+                   examination->facts.policy[0] ? examination->facts.policy : NULL);
+    add_counters(entry, loaded);
+    add_rules(&examination->facts, cJSON_AddArrayToObject(entry, "rules"));
+    ns_findings_fill(findings, entry);
+}
+
 /* The library is there, and its status was read. */
 static void print_status(const struct ns_examination *examination)
 {
@@ -104,7 +139,6 @@ static void print_status(const struct ns_examination *examination)
     print_rules(&examination->facts);
     if (examination->facts.loaded.has_stats)
         print_counters(&examination->facts.loaded.stats);
-    add_counters(ns_output_object(), &examination->facts.loaded);
     ns_output_fact("TCP sockets", "%u", examination->facts.sockets);
 }
 
@@ -130,6 +164,7 @@ static int print(const struct ns_examination *examination)
     if (loaded->has_status)
         print_status(examination);
     print_group(examination->facts.proc.process);
+    add_entry(examination);
     ns_findings_print(&examination->findings);
     const char *verdict = *works == 'y'   ? "the library works in process"
                           : *works == 'n' ? "the library does not work in process"
@@ -175,23 +210,13 @@ enum {
 static const char *const kinds[KINDS] = {"working", "not",    "unknown", "starting",
                                          "others",  "denied", "stuck"};
 
-/* The column LIBRARY. */
-static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
-{
-    return !verdict                             ? "works"
-           : shim == NS_SHIM_OFF                ? "off"
-           : shim == NS_SHIM_DISABLED           ? "disabled"
-           : shim == NS_SHIM_STARTING           ? "starts"
-           : verdict->kind == NS_FINDING_REASON ? "no"
-                                                : "?";
-}
-
-static void print_row(const struct ns_examination *examination, const char *name)
+static void print_row(const struct ns_examination *examination)
 {
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->facts.proc.process, name,
-             examination->facts.sockets, column(examination->facts.loaded.shim, verdict));
+    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->facts.proc.process,
+             examination->facts.name, examination->facts.sockets,
+             column(examination->facts.loaded.shim, verdict));
     if (!verdict)
         ns_print(stdout, "policy %s",
                  examination->facts.policy[0]    ? examination->facts.policy
@@ -202,34 +227,9 @@ static void print_row(const struct ns_examination *examination, const char *name
     ns_print(stdout, "\n");
 }
 
-/* The process in the list "processes". */
-static void add_entry(const struct ns_examination *examination, const char *name)
-{
-    const struct ns_proc *proc = &examination->facts.proc;
-    const struct ns_loaded *loaded = &examination->facts.loaded;
-    const struct ns_findings *findings = &examination->findings;
-    cJSON *entry = ns_output_entry("processes");
-    cJSON_AddNumberToObject(entry, "pid", proc->process);
-    ns_output_text(entry, "name", name);
-    ns_output_text(entry, "exe", proc->exe[0] ? proc->exe : NULL);
-    cJSON_AddNumberToObject(entry, "user", proc->user);
-    cJSON_AddBoolToObject(entry, "elsewhere", examination->facts.lives_elsewhere);
-    cJSON_AddNumberToObject(entry, "sockets", examination->facts.sockets);
-    ns_output_text(entry, "works", ns_findings_works(findings));
-    ns_output_text(entry, "library", column(loaded->shim, ns_findings_verdict(findings)));
-    ns_output_text(entry, "library_file", loaded->path[0] ? loaded->path : NULL);
-    ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
-    ns_output_text(entry, "policy",
-                   examination->facts.policy[0] ? examination->facts.policy : NULL);
-    add_counters(entry, loaded);
-    add_rules(&examination->facts, cJSON_AddArrayToObject(entry, "rules"));
-    ns_findings_fill(findings, entry);
-}
-
 static void list(unsigned census[KINDS], struct ns_examination *examination)
 {
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
-    const char *name = examination->facts.name;
     if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
         ns_output_line("    PID PROGRAM         TCP LIBRARY  WHAT IT DOES, OR WHY NOT");
     census[!verdict                                             ? WORKS
@@ -237,9 +237,9 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
            : verdict->kind == NS_FINDING_REASON                 ? LACKS
                                                                 : UNKNOWN]++;
     if (ns_output_object())
-        add_entry(examination, name);
+        add_entry(examination);
     else
-        print_row(examination, name);
+        print_row(examination);
 }
 
 static void visit(void *context, pid_t pid)
