@@ -11,6 +11,7 @@ SYSCONFDIR ?= /etc
 MANDIR ?= $(DATADIR)/man
 # Debian's zsh searches /usr/share/zsh/vendor-completions instead, and both below /usr/local.
 ZSHDIR ?= $(DATADIR)/zsh/site-functions
+UNITDIR = $(PREFIX)/lib/systemd/system
 DESTDIR ?=
 
 # The packages, the manuals, the image and --version take the version from here. CHANGELOG.md begins with it.
@@ -385,13 +386,14 @@ install: all ## install in PREFIX; the library reads policies in SYSCONFDIR/nagl
 	install -m 0755 $B/nagleshim $(DESTDIR)$(BINDIR)/nagleshim
 	install -m 0644 config/policy.schema.json config/output.schema.json config/default.json $(SHARED)/
 	install -m 0644 config/policies/*.json $(SHARED)/policies/
-	install -m 0644 config/systemd/* $(SHARED)/systemd/
+	install -m 0644 config/systemd/README.md config/systemd/nagleshim.conf $(SHARED)/systemd/
+	install -D -m 0644 -t $(DESTDIR)$(UNITDIR) config/systemd/*.service
 	install -m 0644 config/container/* $(SHARED)/container/
 	@find config/kubernetes config/prometheus -type f | while read -r file; do \
 		install -D -m 0644 "$$file" "$(SHARED)/$${file#config/}" || exit; done
 	@# Write the paths of this installation into the files. The paths inside a container do not change.
 	sed -i 's#/usr/local/lib/libnagleshim\.so#$(LIBRARY)#; s#/etc/nagleshim#$(POLICIES)#; s#/usr/local/bin/#$(BINDIR)/#' \
-		$(SHARED)/systemd/*
+		$(SHARED)/systemd/* $(DESTDIR)$(UNITDIR)/nagleshim-*.service
 	sed -i -E -e 's#(- |-v )/usr/local/lib/libnagleshim\.so:#\1$(LIBRARY):#; s#(- |-v )/etc/nagleshim:#\1$(POLICIES):#' \
 		-e 's#(hostPath": ")/usr/local/lib/libnagleshim\.so#\1$(LIBRARY)#; s#(hostPath": ")/etc/nagleshim#\1$(POLICIES)#' \
 		-e 's#(hostPath": ")/usr/local/share/#\1$(DATADIR)/#' $(SHARED)/container/*
@@ -426,10 +428,12 @@ uninstall: ## disable the library on this host; remove the installed files, and 
 		$(INSTALLED_PAGES) \
 		$(DESTDIR)$(DATADIR)/bash-completion/completions/nagleshim \
 		$(DESTDIR)$(ZSHDIR)/_nagleshim \
-		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish
+		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/nagleshim.fish \
+		$(DESTDIR)$(UNITDIR)/nagleshim-cure.service $(DESTDIR)$(UNITDIR)/nagleshim-metrics.service
 	rm -rf $(SHARED)
 	@rmdir $(DESTDIR)$(POLICIES) $(DESTDIR)$(MANDIR)/man? $(DESTDIR)$(MANDIR) 2>/dev/null || true
 	@cd $(DESTDIR)$(DATADIR) 2>/dev/null && rmdir -p bash-completion/completions fish/vendor_completions.d 2>/dev/null || true
+	@cd $(DESTDIR)$(PREFIX)/lib 2>/dev/null && rmdir -p systemd/system 2>/dev/null || true
 	@rmdir $(DESTDIR)$(ZSHDIR) 2>/dev/null && rmdir $(dir $(DESTDIR)$(ZSHDIR)) 2>/dev/null || true
 	@test -n "$(DESTDIR)" || { $(LDCONFIG); }
 

@@ -38,7 +38,10 @@ expected_files() {
         for policy in config/policies/*.json; do
             echo "644 $1/share/nagleshim/policies/${policy##*/}"
         done
-        for file in config/systemd/* config/container/* $(find config/kubernetes config/prometheus -type f); do
+        for file in config/systemd/*.service; do
+            echo "644 $1/lib/systemd/system/${file##*/}"
+        done
+        for file in config/systemd/{README.md,nagleshim.conf} config/container/* $(find config/kubernetes config/prometheus -type f); do
             echo "644 $1/share/nagleshim/${file#config/}"
         done
     } | sort -k2
@@ -159,4 +162,20 @@ uninstalled_while_enabled() {
     [[ $(<"$T/uninstalled") == "/etc/ld.so.preload no longer names /usr/local/lib/libnagleshim.so
 app.service will not have the library at its next start" ]]
     [[ ! -s $T/after.err && ! -s $T/left ]]
+}
+
+@test "the units are hardened as far as they can be, and systemd finds no mistake in them" {
+    local unit
+    type -P systemd-analyze >/dev/null || ns_skip "no systemd-analyze"
+    quiet_make install DESTDIR="$INSTALLED"
+    for unit in "$INSTALLED"/usr/local/lib/systemd/system/*.service; do
+        run systemd-analyze security --offline=yes --threshold=40 "$unit"
+        [[ $status -eq 0 ]] || wrong "$output" || return
+        # The control: without its restrictions it is refused.
+        grep -vE '^(Protect|Private|Restrict|SystemCall)' "$unit" >"$T/${unit##*/}"
+        run -1 systemd-analyze security --offline=yes --threshold=40 "$T/${unit##*/}"
+        sed 's#=/usr/local/bin/nagleshim#=/bin/true#' "$unit" >"$T/${unit##*/}"
+        run -0 systemd-analyze verify --man=no "$T/${unit##*/}"
+        [[ -z $output ]] || wrong "$output" || return
+    done
 }

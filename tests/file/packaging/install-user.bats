@@ -129,8 +129,8 @@ fails() {
     grep -qx "Environment=LD_PRELOAD=$home/lib/libnagleshim.so" "$share/systemd/nagleshim.conf"
     grep -qx " *- $home/lib/libnagleshim.so:/usr/local/lib/libnagleshim.so:ro" "$share/container/compose.yaml"
     grep -q -- "-v $home/lib/libnagleshim.so:/usr/local/lib/" "$share/container/nagleshim.env"
-    [[ $(grep -ohE '^#?ExecStart=[^ ]*' "$share/systemd/nagleshim-cure.service" | sort -u) == \
-        "#ExecStart=$home/bin/nagleshim"$'\n'"ExecStart=$home/bin/nagleshim" ]]
+    [[ $(grep -ohE '^(#  *)?ExecStart=[^ ]+' "$home/lib/systemd/system/nagleshim-cure.service" | sort -u) == \
+        "#   ExecStart=$home/bin/nagleshim"$'\n'"ExecStart=$home/bin/nagleshim" ]]
     # The directory that could not be made is named in comments only.
     grep -qx '#Environment=NAGLESHIM_POLICY_DIR=/etc/nagleshim' "$share/systemd/nagleshim.conf"
     grep -qx ' *#NAGLESHIM_POLICY_DIR: /etc/nagleshim' "$share/container/compose.yaml"

@@ -150,7 +150,6 @@ sleep 1
 nagleshim cure --unit listens
 nagleshim cure --unit no-such; echo "no such $?"
 nagleshim cure --undo --all
-cp /usr/share/nagleshim/systemd/nagleshim-cure.service /etc/systemd/system
 # Without a BPF file system it fails, and restores what it has changed.
 systemctl start nagleshim-cure; systemctl stop nagleshim-cure
 journalctl -qo cat -u nagleshim-cure
@@ -162,7 +161,6 @@ END
 
 @test "nagleshim-metrics.service writes counters while it runs, and removes them when it stops" {
     run -0 boot_debian <<'END'
-cp /usr/share/nagleshim/systemd/nagleshim-metrics.service /etc/systemd/system
 mkdir -p /var/lib/prometheus/node-exporter && systemctl start nagleshim-metrics && sleep 17
 grep -c '^# TYPE nagleshim_' /var/lib/prometheus/node-exporter/nagleshim.prom
 systemctl stop nagleshim-metrics && find /var/lib/prometheus -type f
@@ -185,10 +183,20 @@ nagleshim host status
 exchange cured
 nagleshim cure --undo --all
 exchange after
+# In this container a unit's group is the largest. The restrictions of the unit stay.
+mkdir /etc/systemd/system/nagleshim-cure.service.d
+printf '[Service]\nExecStart=\nExecStart=nagleshim cure --unit lives\n' >/etc/systemd/system/nagleshim-cure.service.d/only.conf
+systemctl enable --now nagleshim-cure; echo "unit $(systemctl is-active nagleshim-cure)"
+exchange "by the unit"
+systemctl disable --now nagleshim-cure; echo "unit $(systemctl is-failed nagleshim-cure)"
+exchange "after the unit"
+rm -r /etc/systemd/system/nagleshim-cure.service.d
+journalctl -qo cat -u nagleshim-cure
 ls /sys/fs/bpf/nagleshim
 END
     local group=/sys/fs/cgroup/system.slice/lives.service line
-    for line in 'before stalls (1[5-9]|20)' 'cured stalls 0' 'after stalls (1[5-9]|20)' "cured by the kernel: $group" \
+    for line in 'before stalls (1[5-9]|20)' 'cured stalls 0' 'after stalls (1[5-9]|20)' \
+        'unit active' 'by the unit stalls 0' 'unit inactive' 'after the unit stalls (1[5-9]|20)' "cured by the kernel: $group" \
         "$group: the kernel will cure new connections, until --undo or the end of the group" \
         "$group: the kernel will no longer cure new connections" '.*/nagleshim.: No such file or directory'; do
         grep -qxE "$line" <<<"$output" || wrong "no line: $line in:"$'\n'"$output"

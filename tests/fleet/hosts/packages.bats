@@ -50,7 +50,9 @@ exchange() {
     run -1 in_debian test -e /etc/ld.so.preload
     ((20 * 30 < $(exchange env)))
     run -0 in_debian find /etc/systemd /usr/lib/systemd -name '*nagleshim*'
-    [[ -z $output ]]
+    [[ $(sort <<<"$output") == $'/usr/lib/systemd/system/nagleshim-cure.service\n/usr/lib/systemd/system/nagleshim-metrics.service' ]]
+    run in_debian systemctl is-enabled nagleshim-cure nagleshim-metrics
+    [[ $output == $'disabled\ndisabled' ]]
 }
 
 @test "an upgrade replaces the library under a program that runs, and enables nothing" {
