@@ -32,6 +32,21 @@ load ../helpers/command
     done < <(sed -nE 's/.*command: \[(.*)\].*/\1/p' config/kubernetes/cure.yaml)
 }
 
+@test "the PodMonitor and the DaemonSets select the pods that are made, and the port has the name that the monitor reads" {
+    local file label port
+    cd config/kubernetes
+    for file in cure.yaml metrics.yaml; do
+        label=$(sed -n 's/^  selector: {matchLabels: {\(.*\)}}$/\1/p' "$file")
+        [[ $label == 'app: nagleshim-'* ]]
+        grep -qF "      labels: {$label, app.kubernetes.io/name: nagleshim, " "$file" ||
+            grep -qF "    metadata: {labels: {$label, app.kubernetes.io/name: nagleshim, " "$file"
+    done
+    grep -qxF "  selector: {matchLabels: {$label}}" podmonitor.yaml
+    port=$(sed -n 's/^    - port: //p' podmonitor.yaml)
+    grep -qF "ports: [{name: $port, containerPort: 9105}]" metrics.yaml
+    [[ $(sed -n 's/^  namespace: //p' podmonitor.yaml) == "$(sed -n 's/^  namespace: //p' metrics.yaml)" ]]
+}
+
 @test "check-fleet first says that Go is too old" {
     mkdir -p "$T/tests/fleet" "$T/bin"
     cp -r tests/helpers tests/fleet "$T/tests"
