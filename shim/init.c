@@ -33,24 +33,33 @@ static void process_facts(struct ns_process *process, char *exe)
     process->argv0 = program_invocation_name;
 }
 
-/* The arguments of this process. musl passes none to constructors. */
+/* The arguments of this process, but for the first. musl passes none to constructors. NULL: they
+ * cannot be read as a whole. */
 static char *const *arguments(void)
 {
-    enum { SIZE = 64 * 1024, MOST = 4096 };
     int fd = (int)NS_SYSTEM(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    char *text = malloc(SIZE);
-    ssize_t size = text ? NS_REAL(read)(fd, text, SIZE - 1) : -1;
-    NS_REAL(close)(fd);
-    char **list = size > 0 ? calloc(MOST, sizeof *list) : NULL;
+    size_t room = 4096, size = 0, count = 0;
+    char *text = fd < 0 ? NULL : malloc(room), *more = text, **list = NULL;
+    for (ssize_t n = 1; more && n > 0; size += n > 0 ? (size_t)n : 0) {
+        if (size + 1 == room) {
+            more = realloc(text, room *= 2);
+            text = more ? more : text;
+        }
+        n = more ? NS_REAL(read)(fd, text + size, room - 1 - size) : -1;
+    }
+    if (fd >= 0)
+        NS_REAL(close)(fd);
+    for (size_t i = 0; i < size; i++)
+        count += !text[i];
+    if (more && size > 0)
+        list = calloc(count + 1, sizeof *list);
     if (!list) {
         free(text);
         return NULL;
     }
     text[size] = 0;
-    size_t count = 0;
-    for (char *p = text + strlen(text) + 1; p < text + size && count < MOST - 1; p += strlen(p) + 1)
+    count = 0;
+    for (char *p = text + strlen(text) + 1; p < text + size; p += strlen(p) + 1)
         list[count++] = p;
     return list;
 }
