@@ -112,16 +112,22 @@ bool ns_kernel_delays_acks(int fd)
     return ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
 }
 
-bool ns_kernel_has_ended(int fd)
-{
-    char byte;
-    return NS_QUIETLY(NS_REAL(recv)(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT)) == 0;
-}
-
 unsigned ns_kernel_unread(int fd)
 {
     int bytes = 0;
     return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes)) == 0 ? (unsigned)bytes : 0;
+}
+
+/* A recv would take an error of the connection from the program, even with MSG_PEEK. The first byte
+ * of struct tcp_info is the state. */
+bool ns_kernel_has_ended(int fd)
+{
+    uint8_t state = 0;
+    socklen_t size = sizeof state;
+    NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, &state, &size));
+    bool has_fin = state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING ||
+                   state == TCP_TIME_WAIT || state == TCP_CLOSE;
+    return has_fin && ns_kernel_unread(fd) == 0;
 }
 
 struct ns_kernel_kind ns_kernel_ask(int fd)
