@@ -149,8 +149,11 @@ int *ns_before_clone(unsigned long flags, bool clears)
         ns_before_child(false);
         return NULL;
     }
-    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
+    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled()) {
+        if (!(flags & CLONE_THREAD))
+            ns_process_shares_all();
         return NULL;
+    }
     if ((flags & SUSPENDED) != CLONE_VFORK)
         return ns_process_shares(clears);
     ns_before_child(true); /* as with vfork, only this thread waits */
@@ -230,8 +233,8 @@ NS_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    if (option == PR_SET_TSC)
-        ns_push_set_tsc(argument[0] != PR_TSC_SIGSEGV);
+    if (option == PR_SET_TSC && argument[0] == PR_TSC_SIGSEGV)
+        ns_push_without_tsc();
     return INSTALLS(option == PR_SET_SECCOMP &&
                         ns_sets_filter(argument[0] == SECCOMP_MODE_STRICT,
                                        argument[0] == SECCOMP_MODE_FILTER, (long)argument[1]),

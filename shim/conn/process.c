@@ -14,7 +14,8 @@ static _Atomic pid_t clone_parent; /* the process that has made the last of them
 
 _Atomic bool ns_process_disabled;
 _Atomic uint8_t ns_process_generation;
-static _Atomic pid_t maker; /* this process, once it has made a socket */
+static _Atomic pid_t maker; /* this process, once it has made a socket; or: */
+enum { SEVERAL = -1 };      /* processes share this memory and the descriptors: no pid tells */
 
 void ns_process_disable(bool disabled)
 {
@@ -61,9 +62,14 @@ uint8_t ns_process_makes(void)
     return atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
 }
 
+void ns_process_shares_all(void)
+{
+    atomic_store(&maker, SEVERAL);
+}
+
 bool ns_process_has_made(void)
 {
-    if (maker && maker != getpid())
+    if (maker > 0 && maker != getpid())
         ns_process_forked(true);
     return maker != 0;
 }

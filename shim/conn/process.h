@@ -63,6 +63,10 @@ extern _Atomic uint8_t ns_process_generation;
 /* The generation for a socket that is made now. */
 uint8_t ns_process_makes(void);
 
+/* Before a clone() whose child shares this memory and the descriptors and is no thread: their
+ * sockets belong to both. */
+void ns_process_shares_all(void);
+
 /* Before sockets are changed because of another program: has this process itself made any? Notices
  * by the process's id that it was forked. */
 bool ns_process_has_made(void);

@@ -32,9 +32,9 @@ uint16_t ns_push_clock(void)
 
 static _Atomic bool always_coarse;
 
-void ns_push_set_tsc(bool may)
+void ns_push_without_tsc(void)
 {
-    atomic_store(&always_coarse, !may);
+    atomic_store(&always_coarse, true);
 }
 
 uint32_t ns_push_time(bool coarse)

@@ -18,9 +18,9 @@ uint16_t ns_push_clock(void);
  * while all processors are idle. */
 uint32_t ns_push_time(bool coarse);
 
-/* May the clock read the processor's counter (PR_SET_TSC, prctl(2))? Otherwise all is by the coarse
- * clock. */
-void ns_push_set_tsc(bool may);
+/* From now on all is by the coarse clock: a thread may not read the processor's counter
+ * (PR_SET_TSC, prctl(2)). Another thread's permission says nothing about this one. */
+void ns_push_without_tsc(void);
 
 /* Choose the milliseconds after which a held write of conn is late, by its rule. */
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);

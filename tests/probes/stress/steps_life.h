@@ -255,6 +255,7 @@ SCENE("clone-writes", clone_apart(writes_six))
 SCENE("clone-program", clone_apart(becomes_true))
 SCENE("clone-filter", clone_apart(installs_filter))
 SCENE("clone-vfork", child_ended(clone_in_memory(ends_at_once, NULL, CLONE_VFORK), 0))
+SCENE("clone-all", child_ended(clone_in_memory(becomes_true, NULL, CLONE_FILES), 0))
 SCENE("cloexec",
       EXPECT(fcntl(near.fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(far.fd, F_SETFD, FD_CLOEXEC) == 0))
 SCENE("exec", execl("/nonexistent", "nobody", (char *)NULL))
@@ -421,7 +422,20 @@ SCENARIO("refused")
     EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == -1);
 }
 
-SCENE("tsc", EXPECT(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0))
+static void *may_read_clock(void *unused)
+{
+    EXPECT(prctl(PR_SET_TSC, PR_TSC_ENABLE) == 0);
+    return unused;
+}
+
+/* Neither a call that fails nor another thread's changes that. */
+SCENARIO("tsc")
+{
+    pthread_t thread;
+    EXPECT(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0 && prctl(PR_SET_TSC, 77) == -1);
+    pthread_create(&thread, NULL, may_read_clock, NULL);
+    pthread_join(thread, NULL);
+}
 SCENE("child-filter", CHILD(fork(), FORBID_NOTHING(false)))
 
 static _Atomic int staying;
