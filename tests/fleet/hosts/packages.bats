@@ -92,8 +92,15 @@ exchange() {
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
-@test "after a purge nothing of them is left" {
-    in_debian sh -c 'dpkg -i /packages/*.deb && dpkg -P nagleshim libnagleshim' >/dev/null
+@test "a stranger installs, diagnoses, enables, disables and purges them, and nothing of them is left" {
+    run -0 in_debian bash -c '
+        dpkg -i /packages/*.deb >/dev/null && nagleshim diagnose -- /app/exchange 2>&1 &&
+        nagleshim host enable --preload >/dev/null 2>&1 && /app/exchange && nagleshim host disable >/dev/null 2>&1 && /app/exchange'
+    [[ $output == *'it stalls: '*' of 20 requests of tcp_nodelay_client'* ]]
+    [[ $output == *$'\n'+([0-9])$'\n'+([0-9]) ]]
+    mapfile -t ms < <(tail -n 2 <<<"$output") # enabled, disabled
+    ((ms[0] < 20 * 20 && 20 * 30 < ms[1]))
+    in_debian dpkg -P nagleshim libnagleshim >/dev/null
     run in_debian sh -c 'find / -xdev -not -path "/proc/*" -not -path "/dev/*" | sort'
     # Files of dpkg and ldconfig, and the program of the previous test, are ignored.
     diff <(grep -vE '^/(var|app|root)|^/etc/ld.so.cache' "$BATS_FILE_TMPDIR/before") \
