@@ -77,18 +77,19 @@ exchange() {
     [[ -z $output ]]
 }
 
-@test "removing the command removes every drop-in that it wrote, and its line of /etc/ld.so.preload" {
+@test "removing the command removes every drop-in that it wrote, disables its units, and removes its line of /etc/ld.so.preload" {
     run -0 in_debian bash -c '
         export SYSTEMD_OFFLINE=1 # then systemctl does nothing
         mkdir -p /run/systemd/system
         find /etc/systemd | sort >/app/before
         nagleshim host enable --root / --unit dbus systemd-journald 2>&1 |
             grep -vE "will have the library at its next start|is not examined in an image"
+        systemctl --quiet enable nagleshim-cure nagleshim-metrics
         find /etc/systemd -name "*nagleshim*" | wc -l
         dpkg -r nagleshim 2>&1
         rmdir /run/systemd/system
         find /etc/systemd | sort | diff /app/before - && test ! -e /etc/ld.so.preload'
-    [[ $output == $'2\n'* && $output != *'cannot be preloaded'* && $output == *'dbus.service will not have the library at its next start'* ]]
+    [[ $output == $'4\n'* && $output != *'cannot be preloaded'* && $output == *'dbus.service will not have the library at its next start'* ]]
     in_debian sh -c 'dpkg -i /newer/*.deb' >/dev/null
 }
 
