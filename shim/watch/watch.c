@@ -138,6 +138,11 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     watch->idle += !connection && !full;
     if (!connection)
         return;
+    /* The end of a new connection may have been listed before the chosen process's end. */
+    if (!is_new && connection->watched.is_behind && (other || chosen)) {
+        connection->watched.is_behind = false;
+        watch->n_behind--;
+    }
     if (is_new && !chosen) {
         connection->watched.is_behind = !other;
         watch->n_behind += !other;

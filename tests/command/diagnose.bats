@@ -234,6 +234,13 @@ bounded() {
     done
 }
 
+@test "what a known peer opens to the chosen process belongs to both, and is not behind the peer" {
+    ns_serve peer "$python" tests/probes/crossed.py peer
+    ns_start server "$python" tests/probes/crossed.py server "$port"
+    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 4 --json="$T/o.json"
+    says "$T/o.json" 'any(row["process"]["pid"] == '"${NS_PID[peer]}"' and row["connections"] == 12 for row in peers)'
+}
+
 @test "a reader is told that the peer's program waits for its ACK, and an experiment proves it" {
     local client
     ns_serve acked "$python" tests/probes/behind.py acked
