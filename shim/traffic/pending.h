@@ -96,7 +96,8 @@ static inline bool ns_pending_alone(unsigned long word, unsigned number)
 static inline bool ns_pending_only(int fd)
 {
     return ns_pending_alone(NS_GET(&ns_thread, words), (unsigned)fd / NS_PENDING_WORD) &&
-           ns_pending_alone(NS_GET(&ns_thread, ns_pending_word(fd)), (unsigned)fd);
+           ns_pending_alone(NS_GET(&ns_thread, ns_pending_word(fd)), (unsigned)fd) &&
+           ns_pending_alone(NS_GET(&ns_thread, groups), (unsigned)fd / NS_PENDING_BITS);
 }
 
 /* Is fd in the set? */
