@@ -42,6 +42,9 @@ void ns_after_fcntl(int fd, int command, long argument, int result);
 /* Before dup2 or dup3 puts fd onto copy: forgets copy if the call will succeed. */
 void ns_before_replacing(int fd, int copy);
 
+/* Before close_range with these arguments. */
+void ns_before_close_range(unsigned low, unsigned high, int flags);
+
 /* Before a child is made that gets this process's sockets. replaced: the child becomes another
  * program. */
 void ns_before_child(bool replaced);

@@ -5,6 +5,7 @@
 #include "calls/calls.h"
 #include "conn/kernel.h"
 
+#include <linux/close_range.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,35 @@ NS_EXPORT int close(int fd)
 {
     ns_socket_closing(fd);
     return NS_REAL(close)(fd);
+}
+
+/* CLOSE_RANGE_CLOEXEC and invalid calls close nothing. */
+void ns_before_close_range(unsigned low, unsigned high, int flags)
+{
+    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || ns_has_other_fds())
+        return;
+    if (flags && ns_process_has_threads()) {
+        ns_vfork_parent = NS_PROCESS_NONE; /* other threads keep the table */
+        return;
+    }
+    for (unsigned fd = low; fd <= high && fd < atomic_load(&ns_fd_used); fd++)
+        if (ns_fd_lookup((int)fd) != NS_FD_UNKNOWN)
+            ns_socket_closing((int)fd);
+}
+
+NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
+{
+    ns_before_close_range(low, high, flags);
+    return NS_REAL(close_range)(low, high, flags);
+}
+
+/* libc closes it without close(). */
+NS_EXPORT int fclose(FILE *stream)
+{
+    int fd = NS_QUIETLY(fileno(stream));
+    if (fd >= 0)
+        ns_socket_closing(fd);
+    return NS_REAL(fclose)(stream);
 }
 
 NS_EXPORT int dup(int fd)

@@ -282,6 +282,8 @@ does_under() {
     does 'connected hear write hear nap' 'read write read bound ack=2 nap'
     does 'connected hear write hear select' 'read write read bound wait ack=2 wait'
     does 'connected hear write hear pipe' 'read write read bound look pipe'
+    # A stream closes it.
+    does 'connected hear write hear file-then-pipe' 'read write read bound look dup look ack=2'
     # At its start a file is asked, since an eventfd looks the same; it is always ready.
     does 'connected hear write hear file*3 wait' 'read write read bound look*2 ack=2 wait'
     does 'connected hear write hear empty-pipe' 'read write read bound look ack=2 pipe'
@@ -504,6 +506,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 }
 
 @test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {
+    does 'connected write*2 thread-sockets pass' 'write nodelay=1 write fork gone nodelay=0 pass'
     does 'connected write*2 thread-closes write*3 wait' 'write nodelay=1 write fork gone write nodelay=0 write*2 look nodelay=1 wait'
 }
 

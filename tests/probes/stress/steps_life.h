@@ -168,6 +168,21 @@ SCENARIO("thread-closes")
     pthread_join(thread, NULL);
 }
 
+static void *makes_in_own_table(void *unused)
+{
+    EXPECT(close_range(3, ~0U, CLOSE_RANGE_UNSHARE) == 0);
+    for (int made = 0; made < near.fd || made < far.fd;)
+        EXPECT((made = socket(AF_INET, SOCK_STREAM, 0)) >= 3);
+    return unused;
+}
+
+SCENARIO("thread-sockets")
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, makes_in_own_table, NULL);
+    pthread_join(thread, NULL);
+}
+
 /* A child that shares the memory. */
 SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
 
@@ -269,6 +284,7 @@ SCENARIO("exec-by-number")
 SCENE("_exit", _exit(0))
 SCENE("exit", exit(0))
 SCENE("close", close(near.fd))
+SCENE("close-range", EXPECT(close_range((unsigned)near.fd, (unsigned)near.fd, 0) == 0))
 SCENE("close-by-number", syscall(SYS_close, near.fd))
 
 /* Unseen by the library. */

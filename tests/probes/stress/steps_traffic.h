@@ -177,6 +177,19 @@ SCENARIO("file")
     EXPECT(read(file, &byte, 1) == 1);
 }
 
+/* A number that was a file's until its stream was closed, and is a pipe's. */
+SCENARIO("file-then-pipe")
+{
+    FILE *stream = fopen("/proc/self/exe", "re");
+    int number = fileno(stream);
+    for (int i = 0; i < 4; i++)
+        EXPECT(read(number, &byte, 1) == 1);
+    fclose(stream);
+    RAW(dup3, pair[0], number, O_CLOEXEC, 0);
+    EXPECT(read(number, &byte, 1) == -1 && errno == EAGAIN);
+    RAW(close, number, 0, 0, 0);
+}
+
 SCENE("empty-pipe", EXPECT(read(pair[0], &byte, 1) == -1 && errno == EAGAIN))
 
 SCENARIO("sem")

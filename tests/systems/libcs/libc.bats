@@ -69,8 +69,8 @@ policy_of() {
     [[ $status -eq 0 ]]
     local name lacks=''
     case $NS_LIBC in
-    bullseye) lacks='_Fork execveat epoll_pwait2' ;;
-    musl) lacks='pthread_cond_clockwait' ;;
+    bullseye) lacks='close_range _Fork execveat epoll_pwait2' ;;
+    musl) lacks='close_range pthread_cond_clockwait' ;;
     *) [[ ${lines[1]} != *execveat* ]] ;;
     esac
     for name in $lacks; do
