@@ -168,16 +168,17 @@ static void print_groups(const struct ns_cure *cure)
     for (size_t i = 0; i < cure->groups.n && (cure->cures_new || cure->list); i++) {
         const struct ns_group *group = &cure->groups.at[i];
         const bool was_cured = group->kept || cure->list || cure->seconds > 0;
-        if (!*group->path || group->error || (cure->undo && !was_cured))
+        const char *path = *group->path ? group->path : "a group that was removed";
+        if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
             continue;
         cJSON *entry = ns_output_entry("groups");
-        ns_output_text(entry, "path", group->path);
+        ns_output_text(entry, "path", path);
         if (cure->list) {
             ns_output_text(entry, "policy", *group->policy ? group->policy : NULL);
             cJSON_AddBoolToObject(entry, "kept", group->kept);
         }
         const bool ends = cure->list || !(cure->dry_run || cure->undo);
-        ns_output_line("%s: the kernel %s %s%s new connections%s%s%s%s", group->path,
+        ns_output_line("%s: the kernel %s %s%s new connections%s%s%s%s", path,
                        cure->list      ? "is set to"
                        : cure->dry_run ? "would"
                                        : "will",
@@ -417,6 +418,11 @@ static int begin_groups(struct ns_cure *cure)
                        cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP),
                        error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
+    if (unreadable && cure->list) {
+        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
+               strerror(-unreadable));
+        return NS_EXIT_DENIED;
+    }
     if (!error && cure->undo && by_group && !cure->list)
         error = unreadable ? unreadable : undo_groups(cure);
     else if (!error && cure->groups.n > 0 && !cure->undo)

@@ -379,7 +379,7 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, con
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
         if (loaded[n] >= 0)
             close(loaded[n]);
-    if (how & NS_GROUPS_KEEP)
+    if (how & NS_GROUPS_KEEP && !(how & NS_GROUPS_DRY))
         tidy();
     return loaded[0] < 0 ? loaded[0] : 0;
 }

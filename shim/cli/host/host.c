@@ -153,19 +153,22 @@ static bool print_enabled(const char *unit, const char *library)
     return !wrong;
 }
 
-/* The control groups whose connections the kernel cures. Returns how many there are. */
-static size_t print_groups(void)
+/* The control groups whose connections the kernel cures. False: there are none. */
+static bool print_groups(void)
 {
     struct ns_groups groups = {0};
     ns_output_expect("groups");
-    ns_groups_find_cured(&groups);
+    const int error = ns_groups_find_cured(&groups);
+    if (error)
+        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
+               strerror(-error));
     for (size_t i = 0; i < groups.n; i++) {
         const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
         ns_output_fact("cured by the kernel", "%s%s", path,
                        groups.at[i].kept ? "" : ", as long as a 'nagleshim cure --follow' runs");
         ns_output_text(ns_output_entry("groups"), "path", path);
     }
-    return groups.n;
+    return groups.n > 0 || error;
 }
 
 static int print_status(const struct ns_host *host)
@@ -186,8 +189,8 @@ static int print_status(const struct ns_host *host)
             n++;
         }
     good = good && n > 0;
-    const size_t cured = host->is_image ? 0 : print_groups();
-    if (n == 0 && !cured)
+    const bool cures = !host->is_image && print_groups();
+    if (n == 0 && !cures)
         ns_output_line("nothing is enabled");
     else if (n == 0)
         ns_output_line("the library is not enabled");
