@@ -49,15 +49,40 @@ void ns_handover_unseen(int fd)
     push_and_limit(fd, conn);
 }
 
-/* Another program may get this socket. how: enum ns_start. */
+/* Has the program set options that still wait for the rule? Its parent may have connected the
+ * socket since the fork. */
+static bool waits(int fd, const struct ns_conn *conn)
+{
+    if (!ns_rewrite_waits(conn) || is_own(conn))
+        return ns_rewrite_waits(conn);
+    struct ns_kernel_kind kind = ns_kernel_ask(fd);
+    return kind.tcp && !kind.connected && !kind.listens;
+}
+
+/* This process's listener as the program made it, since the library's options would stay there. */
+static void restore_listener(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
+        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
+        NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
+    ns_delack_unbound(fd, conn);
+}
+
+/* Another program may get this socket. how: enum ns_start. A child sets on a socket of its parent
+ * only what the program itself has asked for. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *how)
 {
-    int flags = is_own(conn) ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
+    bool own = is_own(conn), concerned = own || ns_rewrite_waits(conn);
+    int flags = concerned ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
     if (flags < 0 || flags & FD_CLOEXEC)
         return;
     NS_DEBUG(fd, "may be handed on to another program");
-    if (*(enum ns_start *)how == NS_EXEC)
-        ns_rewrite_commit(fd, conn);
+    if (waits(fd, conn))
+        ns_rewrite_set_waiting(fd, conn);
+    if (!own)
+        return;
+    if (*(enum ns_start *)how == NS_EXEC && NS_GET(conn, kind) == NS_CONN_LISTENER)
+        restore_listener(fd, conn);
     push_and_limit(fd, conn);
 }
 
@@ -68,8 +93,7 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
     if (!is_own(conn))
         return;
     push_and_limit(fd, conn);
-    if (NS_GET(conn, kind) == NS_CONN_FRESH)
-        ns_socket_expect_unseen(fd, conn);
+    ns_socket_expect_unseen(fd, conn);
 }
 
 void ns_handover_all_unseen(void)
@@ -83,7 +107,8 @@ void ns_handover_begins(enum ns_start how)
     if (ns_process_is_disabled())
         return;
     ns_flush_process(); /* other threads' too: the child has only this thread */
-    if (how != NS_FORK && ns_process_has_made() && (ns_socket_take_changed() || how == NS_EXEC))
+    bool concerned = ns_process_has_made() || ns_process_is_child();
+    if (how != NS_FORK && concerned && (ns_socket_take_changed() || how == NS_EXEC))
         ns_fd_each(each_handed_on, &how);
 }
 
@@ -107,8 +132,8 @@ static void leave_alone(int fd, struct ns_conn *conn)
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    if (is_own(conn))
-        ns_rewrite_commit(fd, conn);
+    if (is_own(conn) && ns_rewrite_waits(conn))
+        ns_rewrite_apply(fd, conn, NULL);
     ns_socket_use(fd, false);
     leave_alone(fd, conn);
 }
@@ -121,7 +146,7 @@ void ns_handover_passes(int fd)
     NS_DEBUG(fd, "is passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
     ns_process_has_made();
-    if (is_own(conn))
+    if (is_own(conn) || waits(fd, conn))
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);

@@ -29,7 +29,7 @@ void ns_handover_all_unseen(void);
 /* Before a child is made: pushes what any thread holds. Before a program is started, perhaps
  * without the library, by this process or in its place: also prepares the connections that it
  * gets, if this process has made them. What a child changes on a socket of its parent would stay,
- * and the parent would not learn of it. */
+ * and the parent would not learn of it: a child sets only what the program has asked for. */
 enum ns_start { NS_FORK, NS_SPAWN, NS_EXEC };
 void ns_handover_begins(enum ns_start how);
 

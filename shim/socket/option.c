@@ -107,6 +107,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
         ns_kernel_can_read(value, sizeof given, &known)) {
         memcpy(&given, value, sizeof given);
         result = ns_rewrite_set(fd, conn, level, option, given);
+        ns_socket_changed();
     }
     if (result <= 0) {
         if (result < 0)

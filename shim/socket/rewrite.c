@@ -120,11 +120,19 @@ static void undo(int fd, struct ns_view *view, int index)
         ns_kernel_set(fd, row->level, row->option, value);
 }
 
-void ns_rewrite_commit(int fd, struct ns_conn *conn)
+bool ns_rewrite_waits(const struct ns_conn *conn)
 {
-    struct ns_view *view = NS_GET(conn, view);
-    if (NS_GET(conn, kind) == NS_CONN_FRESH && view && NS_GET(view, deferred))
-        ns_rewrite_apply(fd, conn, NULL);
+    const struct ns_view *view = NS_GET(conn, view);
+    return NS_GET(conn, kind) == NS_CONN_FRESH && view && NS_GET(view, deferred);
+}
+
+void ns_rewrite_set_waiting(int fd, const struct ns_conn *conn)
+{
+    const struct ns_view *view = NS_GET(conn, view);
+    for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
+        if (NS_GET(view, deferred) & UINT32_C(1) << index)
+            ns_kernel_set(fd, ns_sockopts[index].level, ns_sockopts[index].option,
+                          atomic_load_explicit(&view->asked[index], memory_order_relaxed));
 }
 
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)

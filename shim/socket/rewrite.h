@@ -27,8 +27,11 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
 /* conn was accepted from the listener from: its getsockopt returns the listener's values. */
 void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from);
 
-/* Another program gets the socket, or the library is disabled: set options that still wait for a
- * rule. */
-void ns_rewrite_commit(int fd, struct ns_conn *conn);
+/* Has the application set options that still wait for the socket's rule? */
+bool ns_rewrite_waits(const struct ns_conn *conn);
+
+/* If so, before another program gets the socket: set them as asked. They go on waiting, since the
+ * rule may change them. */
+void ns_rewrite_set_waiting(int fd, const struct ns_conn *conn);
 
 #endif

@@ -55,23 +55,6 @@ static void count(struct ns_conn *conn, const struct ns_rule *rule)
     ns_status_took(rule);
 }
 
-void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
-{
-    const struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    const struct ns_rule *rule = NULL;
-    if (!rules->needs_remote && !rules->needs_local)
-        rule = ns_match_socket(rules, &facts);
-    if (!rule)
-        return;
-    NS_PUT(conn, send, (uint8_t)rule->send);
-    NS_PUT(conn, ack, (uint8_t)rule->ack);
-    ns_conn_no_batch(conn, NS_RING);
-    ns_enforce_nodelay(fd, conn);
-    ns_socket_limit_acks(fd, conn);
-    count(conn, rule);
-    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
-}
-
 /* No rule matches this socket. */
 static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
@@ -100,6 +83,27 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
         ns_socket_changed();
     if (rings) /* its reads will not be seen either */
         ns_socket_limit_acks(fd, conn);
+}
+
+void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
+{
+    if (NS_GET(conn, flags) & NS_LISTENER_SETTLED && NS_GET(conn, rule))
+        take_rule(fd, conn, NS_GET(conn, rule), true);
+    if (NS_GET(conn, kind) != NS_CONN_FRESH)
+        return;
+    const struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
+    const struct ns_rule *rule = NULL;
+    if (!rules->needs_remote && !rules->needs_local)
+        rule = ns_match_socket(rules, &facts);
+    if (!rule)
+        return;
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    ns_conn_no_batch(conn, NS_RING);
+    ns_enforce_nodelay(fd, conn);
+    ns_socket_limit_acks(fd, conn);
+    count(conn, rule);
+    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
 }
 
 /* Give the socket its rule (NULL: leave it alone). kind is what it becomes with one. TCP_NODELAY

@@ -59,8 +59,8 @@ bool ns_socket_take_changed(void);
  * case. */
 bool ns_socket_all_unseen(void);
 
-/* A socket that is neither connected nor listening may be connected unseen. Sets the options of its
- * rule now, if no rule asks for an address. */
+/* A socket that is neither connected nor listening may be connected unseen, and a listener may
+ * accept unseen. Sets the options of the rule now, if no rule asks for an address. */
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
 
 /* The connection object of fd; NULL if fd is not a known TCP socket. Chooses the rule of a

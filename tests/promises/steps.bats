@@ -254,6 +254,7 @@ does_under() {
     does 'connected write stdout write*6' 'write dup stdout:nodelay=1 stdout:bound write*6'
     does 'connected write aio write*6' 'write aio other:nodelay=1 other:bound nodelay=1 bound write*6'
     does 'connected aio connected' 'aio other:nodelay=1 other:bound nodelay=1 bound listen listener:nodelay=1 listener:bound'
+    does 'accepted aio' 'listen accept aio listener:nodelay=1 listener:bound other:nodelay=1 other:bound nodelay=1 bound'
     # If io_setup and io_uring_setup fail, nothing changes.
     does 'connected no-aio no-uring write*6' 'aio uring write nodelay=1 write*2 nodelay=0 write*3'
     does 'connected write write-by-number write*6' 'write nodelay=1 bound write*7'
@@ -464,6 +465,12 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does 'connected write cloexec vfork' 'write fork'
 }
 
+@test "a listener that accepts unseen has the program's own options in the next program, and keeps the library's while a child is made" {
+    local begin='listener:nodelay=1 listener:bound listen accept'
+    does 'aio accepted exec' "$begin listener:nodelay=0 listener:bound exec"
+    does 'aio accepted spawn' "$begin fork"
+}
+
 @test "what the program corks stays corked while a child is made" {
     local other='other:nodelay=1 other:bound' way ended
     for way in spawn vfork clone-vfork; do
@@ -609,15 +616,22 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 
 @test "options that the program has set before its rule is known wait for the rule, also when a child is made" {
     local way rule='"sockopt": {"TCP_KEEPIDLE": {"max": 100}}' other='other:nodelay=1 other:bound '
-    for way in fork child-program clone-program; do
-        does_under "$rule" "socket idle $way connect-it" 'fork listen keepidle=100 connect'
+    does_under "$rule" 'socket idle fork connect-it' 'fork listen keepidle=100 connect'
+    does_under "${rule/'{"max": 100}'/'"ignore"'}" 'socket idle fork connect-it' 'fork listen connect'
+    # Another program gets them as they were asked for, but not those of a socket that an exec closes.
+    for way in child-program clone-program; do
+        does_under "$rule" "socket idle $way connect-it" 'fork keepidle=500 listen keepidle=100 connect'
     done
     for way in spawn vfork; do
-        does_under "$rule" "socket idle $way connect-it" "${other}fork listen keepidle=100 connect"
+        does_under "$rule" "socket idle $way connect-it" "keepidle=500 ${other}fork listen keepidle=100 connect"
     done
-    # Another program in this process gets them, but not those of a socket that an exec closes.
     does_under "$rule" 'socket idle exec' "keepidle=500 ${other}exec"
-    does_under "$rule" 'socket idle cloexec exec' 'exec'
+    does_under "$rule" 'socket idle child-passes' 'fork keepidle=500 pass'
+    for way in spawn exec child-program; do
+        does_under "$rule" "socket idle cloexec $way" "$([[ $way == exec ]] && echo exec || echo fork)"
+    done
+    # A rule's value that the parent's connection has by then stays.
+    does_under "$rule" 'socket idle late-program' 'fork listen keepidle=100 connect'
 }
 
 @test "the log keeps no descriptor open" {

@@ -235,6 +235,21 @@ SCENARIO("spawn")
     child_ended(pid, 0);
 }
 
+/* A child that starts a program only when its parent has connected the socket. */
+SCENARIO("late-program")
+{
+    int way[2];
+    EXPECT(RAW(pipe2, way, 0, 0, 0) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        RAW(read, way[0], &byte, 1, 0);
+        execl("/bin/true", "true", (char *)NULL);
+    }
+    connects();
+    RAW(write, way[1], "!", 1, 0);
+    child_ended(pid, 0);
+}
+
 SCENE("child-program", CHILD(fork(), execl("/bin/true", "true", (char *)NULL)))
 
 /* A child with its own memory, of which only clone() knows. */
