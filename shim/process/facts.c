@@ -3,6 +3,7 @@
  * trusts nothing that it reads: the process may belong to any user. */
 #include "process/facts.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "policy/find.h"
 #include "process/open.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RULES_MOST = 1000 }; /* further ones are not read */
+enum { RULES_MOST = 1000, SEARCH_NS = 300000000 }; /* more is not read */
 
 /* The control group names the unit or the container of a process. An instance of a template is in a
  * slice of the template: system.slice/system-app.slice/app@1.service. */
@@ -112,16 +113,24 @@ static void read_variables(struct ns_facts *facts)
     facts->has_variables = found > 1;
 }
 
-/* Stops at a file that calls libc for sockets. */
+struct files {
+    const struct ns_proc *proc;
+    uint64_t last; /* the processor's time at which the search is given up */
+};
+
+/* Stops at a file that calls libc for sockets, and after too long: others choose the files. */
 static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
 {
+    const struct files *files = context;
     const char *name = ns_path_base(mapping->path);
     char link[32];
+    if (ns_clock_now(CLOCK_PROCESS_CPUTIME_ID) > files->last)
+        return false;
     /* What every process may load. */
     if (!mapping->has_file || mapping->offset != 0 || strncmp(name, "libresolv", 9) == 0 ||
         strncmp(name, "libnagleshim", 12) == 0)
         return true;
-    NS_AUTO_CLOSE int fd = ns_proc_find_file(context, mapping->path);
+    NS_AUTO_CLOSE int fd = ns_proc_find_file(files->proc, mapping->path);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     return fd >= 0 && !ns_elf_path_makes_sockets(link);
 }
@@ -136,6 +145,7 @@ static bool saw_nothing(const struct ns_loaded *loaded)
 static void read_program(struct ns_facts *facts)
 {
     struct ns_proc *proc = &facts->proc;
+    struct files files = {proc, ns_clock_now(CLOCK_PROCESS_CPUTIME_ID) + SEARCH_NS};
     bool has_ring, unseen = saw_nothing(&facts->loaded) || facts->loaded.path[0] == '\0';
     NS_AUTO_CLOSE int exe = ns_open_regular(proc->dir, "exe");
     facts->has_elf = exe >= 0 && ns_elf_inspect(exe, &facts->elf) == 0;
@@ -143,7 +153,7 @@ static void read_program(struct ns_facts *facts)
     if (has_ring)
         facts->own_calls = NS_OWN_CALLS_RING;
     else if (unseen && facts->sockets > 0 &&
-             ns_proc_each_mapping(proc, makes_no_sockets, proc) == 0)
+             ns_proc_each_mapping(proc, makes_no_sockets, &files) == 0)
         facts->own_calls = NS_OWN_CALLS_RAW;
     if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
         facts->loaded.shim = facts->elf.is_go || has_ring ? NS_SHIM_BYPASSED : NS_SHIM_UNSEEN;

@@ -190,14 +190,14 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     ns_stop top
 }
 
-# sparse FILE PART: makes a program of $T/ordinary whose notes, or whose table of symbols, fill a hole of a terabyte.
+# sparse FILE PART [BYTES]: makes a program of $T/ordinary whose notes, or whose table of symbols, fill a hole of a terabyte.
 sparse() {
     "$python" - "$T/ordinary" "$@" <<'PYTHON'
 import os, struct, sys
-source, target, part = sys.argv[1:]
+source, target, part, *most = sys.argv[1:]
 data = bytearray(open(source, "rb").read())
 assert data[4] == 2, "64-bit only"
-size, huge = len(data), 1 << 40
+size, huge = len(data), int(most[0]) if most else 1 << 40
 table, step, count = (*struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54)) if part == "notes" else (
     *struct.unpack_from("<Q", data, 40), *struct.unpack_from("<HH", data, 58))
 for at in range(table, table + step * count, step):
@@ -220,6 +220,34 @@ PYTHON
         within 5 "$NS" doctor "$T/$part"
         expect_status 0
     done
+}
+
+@test "a process with hundreds of libraries, all with a million symbols, is examined, and is not called stuck" {
+    sparse "$T/library" symbols $((15 << 20)) || cannot_here "no such file can be made"
+    gcc -w -x c -o "$T/libraries" - <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(int count, char **words)
+{
+    syscall(SYS_socket, 2, 1, 0); /* not by libc */
+    for (int i = 0, file; i < 400; i++) {
+        file = open(words[count - 1], O_RDONLY);
+        mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+        close(file);
+    }
+    puts("ready");
+    fflush(stdout);
+    return pause();
+}
+END
+    ns_start libraries "$T/libraries" "$T/library"
+    ns_wait_for "$T/libraries.out" ready
+    run --separate-stderr "$NS" doctor --pid "${NS_PID[libraries]}"
+    expect 1 stderr lacks stuck output has "reason: LD_PRELOAD was not set"
 }
 
 @test "root without CAP_SYS_PTRACE, as in a container, examines processes that have no more rights" {
