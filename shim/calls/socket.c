@@ -74,7 +74,7 @@ NS_EXPORT int close(int fd)
 /* CLOSE_RANGE_CLOEXEC and invalid calls close nothing. */
 void ns_before_close_range(unsigned low, unsigned high, int flags)
 {
-    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || ns_has_other_fds())
+    if ((unsigned)flags & ~CLOSE_RANGE_UNSHARE || low > high || ns_has_other_fds())
         return;
     if (flags && ns_process_has_threads()) {
         ns_vfork_parent = NS_PROCESS_NONE; /* other threads keep the table */
@@ -87,7 +87,8 @@ void ns_before_close_range(unsigned low, unsigned high, int flags)
 
 NS_EXPORT int close_range(unsigned low, unsigned high, int flags)
 {
-    ns_before_close_range(low, high, flags);
+    if (ns_real_has(NS_CALL_close_range)) /* otherwise it fails */
+        ns_before_close_range(low, high, flags);
     return NS_REAL(close_range)(low, high, flags);
 }
 

@@ -512,9 +512,12 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does_under "$under" 'connected write*4 becomes-udp-by-number datagrams*2 wait' "$begin cork=0 close dup write*4 wait"
 }
 
-@test "after close_range by syscall() in a thread's own descriptor table the connections of the others are treated" {
+@test "after close_range in a thread's own descriptor table the connections of the others are treated" {
     does 'connected write*2 thread-sockets pass' 'write nodelay=1 write fork gone nodelay=0 pass'
     does 'connected write*2 thread-closes write*3 wait' 'write nodelay=1 write fork gone write nodelay=0 write*2 look nodelay=1 wait'
+    # A call that fails gives it no own table.
+    does 'connected write*2 thread close-no-range write*6 wait' \
+        'write nodelay=1 write fork write*3 nodelay=0 write*3 nodelay=1 wait gone'
 }
 
 @test "TCP_NODELAY that the program sets through one descriptor counts for its duplicate, too" {
@@ -559,6 +562,18 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
         'dup write nodelay=1 write*2 nodelay=0 write*2 close nodelay=1 listener:nodelay=1 wait'
     does_under '"send": "auto-cork"' 'connected copy write*3 vanish swap wait' \
         'dup nodelay=1 cork=1 write*3 close cork=0 listener:cork=0 wait'
+}
+
+@test "before close_range closes a descriptor, what was written there is sent, since its number may be a new socket's soon" {
+    does 'connected copy write*5 close-range socket swap wait' 'dup write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 wait'
+    does_under '"send": "auto-cork", "max_delay_us": 100000' 'connected copy write*3 close-range socket swap wait' \
+        'dup nodelay=1 cork=1 write*3 cork=0 wait'
+}
+
+@test "a file that gets the number of a connection's stream is not asked for a connection" {
+    trace "$LIBRARY" 'connected fdopen write fread write fread*2 write fread*2 fclose file-there'
+    [[ $seen == *'ack=1 read close read'* ]] || wrong "$seen"
+    run ! grep ENOTSOCK "$T/raw"
 }
 
 @test "after the program has installed a seccomp filter, the library does nothing" {

@@ -240,6 +240,8 @@ CHECK(check_far_descriptors)
     }
     ns_pending_add(far[0]);
     OK(ns_pending_has(far[0]) && !ns_pending_has(far[1]), "one of the two is in the set");
+    OK(ns_pending_only(far[0]) && !ns_pending_only(bit) && !ns_pending_only(far[1]),
+       "it is the only one");
     ns_flush_pushes();
     OK(!NS_GET(conns[0], held) && NS_GET(conns[1], held), "the other one's bytes are not sent");
     ns_pending_add(far[1]);

@@ -300,6 +300,7 @@ SCENE("_exit", _exit(0))
 SCENE("exit", exit(0))
 SCENE("close", close(near.fd))
 SCENE("close-range", EXPECT(close_range((unsigned)near.fd, (unsigned)near.fd, 0) == 0))
+SCENE("close-no-range", EXPECT(close_range(9, 3, CLOSE_RANGE_UNSHARE) == -1 && errno == EINVAL))
 SCENE("close-by-number", syscall(SYS_close, near.fd))
 
 /* Unseen by the library. */
@@ -405,7 +406,24 @@ SCENE("unshare", EXPECT(unshare(CLONE_FS) == 0))
 SCENE("prctl", EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0))
 SCENE("setgid", EXPECT(syscall(SYS_setgid, getgid()) == 0))
 SCENE("stdout", EXPECT(dup2(near.fd, 1) == 1))
-SCENE("fdopen", EXPECT(fdopen(near.fd, "r+") != NULL))
+
+static FILE *stream;
+
+SCENE("fdopen", EXPECT((stream = fdopen(near.fd, "r+")) != NULL))
+SCENE("fread", says(); EXPECT(fread(&byte, 1, 1, stream) == 1))
+SCENE("fclose", EXPECT(fclose(stream) == 0))
+
+/* Reads a file that gets the descriptor of a stream that was closed. */
+SCENARIO("file-there")
+{
+    static char data[40000];
+    do
+        EXPECT((stream = fopen("/proc/self/exe", "re")) != NULL);
+    while (fileno(stream) < near.fd);
+    EXPECT(fileno(stream) == near.fd);
+    for (int i = 0; i < 8; i++)
+        EXPECT(fread(data, 1, 5000, stream) == 5000);
+}
 
 SCENARIO_NAMED(is_passed, "pass")
 {
