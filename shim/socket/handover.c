@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See handover.h. Owns nothing. */
+/* See handover.h. Owns the number of seccomp filters. */
 #include "socket/handover.h"
 
 #include "base/real.h"
@@ -125,7 +125,6 @@ static void leave_alone(int fd, struct ns_conn *conn)
         ns_enforce_nodelay(fd, conn);
         ns_delack_unbound(fd, conn);
     }
-    NS_PUT(conn, rule, NULL);
     NS_PUT(conn, ack_state, 0);
 }
 
@@ -135,6 +134,8 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
     if (is_own(conn) && ns_rewrite_waits(conn))
         ns_rewrite_apply(fd, conn, NULL);
     ns_socket_use(fd, false);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);
     leave_alone(fd, conn);
 }
 
@@ -153,6 +154,7 @@ void ns_handover_passes(int fd)
     if (nodelay >= 0) /* a child may have set it */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     leave_alone(fd, conn);
+    NS_PUT(conn, rule, NULL);
 }
 
 void ns_handover_kept(int fd)
@@ -162,10 +164,15 @@ void ns_handover_kept(int fd)
         NS_PUT(conn, kind, NS_CONN_ASK);
 }
 
+/* Seccomp filters that are being installed, by any thread, or are installed. */
+static _Atomic unsigned filters;
+
 bool ns_handover_disable(void)
 {
-    if (ns_process_is_disabled())
+    if (ns_process_is_disabled() && !atomic_load(&filters))
         return false;
+    if (atomic_fetch_add(&filters, 1))
+        return true;
     ns_process_has_made();
     ns_fd_each(disable_one, NULL);
     ns_process_disable(true);
@@ -176,11 +183,16 @@ bool ns_handover_disable(void)
 
 void ns_handover_enable(void)
 {
+    if (atomic_fetch_sub(&filters, 1) != 1)
+        return;
     ns_process_disable(false);
     ns_report_disabled(false);
     ns_status_enabled();
-    for (unsigned fd = 0; fd < atomic_load(&ns_fd_used); fd++)
-        ns_handover_kept((int)fd);
+    for (unsigned fd = 0; fd < atomic_load(&ns_fd_used); fd++) {
+        struct ns_conn *conn = ns_fd_conn((int)fd);
+        if (conn)
+            ns_socket_goes_on((int)fd, conn);
+    }
 }
 
 void ns_handover_duplicated(int from, int to)

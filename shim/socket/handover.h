@@ -33,11 +33,12 @@ void ns_handover_all_unseen(void);
 enum ns_start { NS_FORK, NS_SPAWN, NS_EXEC };
 void ns_handover_begins(enum ns_start how);
 
-/* Push held bytes and undo options. From then on every socket is left alone, and the library makes
- * no system call. Returns false if this was already so. */
+/* Before a seccomp filter is installed: push held bytes and undo options. From then on every socket
+ * is left alone, and the library makes no system call. Returns false if it was disabled anyway. */
 bool ns_handover_disable(void);
 
-/* Sockets get their rules again, at their next use. */
+/* The kernel has refused the filter (ns_handover_disable returned true): unless another one is or
+ * may be installed, sockets are treated again, except those that were passed on. */
 void ns_handover_enable(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
+#include "conn/process.h"
 
 #include <limits.h>
 
@@ -188,7 +189,7 @@ int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int valu
     int index = ns_sockopt_by_number(level, option);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         return set_deferred(fd, conn, index, value);
-    const struct ns_rule *rule = NS_GET(conn, rule);
+    const struct ns_rule *rule = ns_process_is_disabled() ? NULL : NS_GET(conn, rule);
     const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
     return action && action->verb > NS_SOCKOPT_PASS ? set_ruled(fd, conn, index, action, value) : 1;
 }

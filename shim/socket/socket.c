@@ -106,6 +106,21 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
     NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
 }
 
+void ns_socket_goes_on(int fd, struct ns_conn *conn)
+{
+    uint8_t flags = NS_GET(conn, flags);
+    NS_PUT(conn, flags, flags & (uint8_t)~NS_ASK_AGAIN);
+    if (flags & NS_ASK_AGAIN) {
+        NS_PUT(conn, kind, NS_CONN_ASK);
+        ns_socket_use(fd, false);
+    } else if (NS_GET(conn, kind) == NS_CONN_MANAGED && NS_GET(conn, rule)) {
+        ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
+        take_rule(fd, conn, NS_GET(conn, rule), atomic_load(&unseen));
+    }
+    if (ns_conn_is_tracked(conn) && atomic_load(&unseen))
+        ns_socket_expect_unseen(fd, conn);
+}
+
 /* Give the socket its rule (NULL: leave it alone). kind is what it becomes with one. TCP_NODELAY
  * and TCP_DELACK_MAX_US are set when they first matter; at once if something may use the connection
  * unseen, or accept it from a listener. */
@@ -327,6 +342,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
     ns_rewrite_inherit(conn, from);
     if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
         NS_PUT(conn, kind, NS_CONN_MANAGED);
+        NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);
         return;
     }
     apply(fd, conn,

@@ -63,6 +63,9 @@ bool ns_socket_all_unseen(void);
  * accept unseen. Sets the options of the rule now, if no rule asks for an address. */
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn);
 
+/* After the library was disabled, it treats the socket as before. */
+void ns_socket_goes_on(int fd, struct ns_conn *conn);
+
 /* The connection object of fd; NULL if fd is not a known TCP socket. Chooses the rule of a
  * socket that came from outside. If sockets_only, the call works on sockets only: a descriptor that
  * is not in the table is looked up in the kernel. */

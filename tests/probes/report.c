@@ -55,6 +55,12 @@ SCENARIO("handler")
     raise(SIGUSR1);
 }
 
+SCENARIO("refused")
+{
+    if (!is_refused_filter(false))
+        die("an invalid filter is installed");
+}
+
 /* Writing, closing and exiting are allowed; all other calls kill. */
 SCENARIO("filter")
 {

@@ -589,8 +589,22 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 
 @test "a seccomp filter that the kernel refuses changes nothing, and neither does a clock that must not be read" {
     trace "$LIBRARY" 'connected write*2 refused write*2'
-    [[ $seen == 'write nodelay=1 write nodelay=0 filter'*' filter '*' nodelay=1 write'* ]] || wrong "$seen"
+    [[ $seen == 'write nodelay=1 write nodelay=0 filter'*' filter'*' nodelay=1 write'* ]] || wrong "$seen"
+    # What was passed on is left alone, and an option that a rule ignores stays ignored.
+    trace "$LIBRARY" 'connected write*2 pass refused write*8'
+    [[ $seen == *' filter'* && ${seen##* filter} != *nodelay* ]] || wrong "$seen"
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"sockopt": {"TCP_KEEPIDLE": "ignore"}}]}' \
+        trace "$LIBRARY" 'accepted listener-idle refused accepted-next both-idle'
+    [[ $seen == *' filter'* && $seen != *keepidle* ]] || wrong "$seen"
     [[ $(uname -m) != x86_64 ]] || does 'connected hear write tsc hear wait' 'read write fork gone read bound look ack=2 wait'
+}
+
+@test "a seccomp filter that the kernel refuses does not end the rest under another thread's filter" {
+    local i
+    for ((i = 0; i < 10; i++)); do
+        trace "$LIBRARY" 'connected write*2 filter-meanwhile write*2'
+        [[ ${seen##* filter} == *write*write* && ${seen##* filter} != *nodelay* ]] || wrong "$seen" || return
+    done
 }
 
 @test "before a seccomp filter the library clears its TCP_NODELAY, except in a forked child, whose parent uses the sockets" {

@@ -106,6 +106,11 @@ static int own_idle = 7200; /* the kernel's default, or what the program has ask
 
 SCENE("idle", own_idle = 500; ask(TCP_KEEPIDLE, own_idle))
 
+SCENE("listener-idle",
+      EXPECT(setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &(int){500}, sizeof(int)) == 0))
+SCENE("both-idle", EXPECT(told(listener, IPPROTO_TCP, TCP_KEEPIDLE) == 500 &&
+                          told(near.fd, IPPROTO_TCP, TCP_KEEPIDLE) == 500))
+
 /* getsockopt reports no value of a rule. */
 SCENARIO("says-own")
 {
@@ -462,13 +467,23 @@ SCENE("write-by-number", EXPECT(syscall(SYS_write, near.fd, "piece", 5) == 5))
 SCENE("filter", EXPECT(FORBID_NOTHING(false)))
 SCENE("filter-by-number", EXPECT(FORBID_NOTHING(true)))
 
-/* The kernel refuses it: the program has no valid instruction. */
-SCENARIO("refused")
+SCENE("refused", EXPECT(is_refused_filter(false) && is_refused_filter(true)))
+
+static void *is_refused_for_long(void *unused)
 {
-    struct sock_filter step = {.code = 0xffff};
-    struct sock_fprog filter = {1, &step};
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == -1);
-    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == -1);
+    for (int i = 0; i < 2000; i++)
+        EXPECT(is_refused_filter(false));
+    return unused;
+}
+
+/* Another thread's are refused before, at the same time, and afterwards. */
+SCENARIO("filter-meanwhile")
+{
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, is_refused_for_long, NULL) == 0);
+    compute_ms(2);
+    EXPECT(FORBID_NOTHING(false));
+    pthread_join(thread, NULL);
 }
 
 static void *may_read_clock(void *unused)
