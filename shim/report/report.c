@@ -166,8 +166,13 @@ void ns_report_disabled(bool disabled)
     if (disabled)
         ns_report_end();
     ns_log_silence(disabled);
-    if (!disabled)
-        atomic_store(&written, false);
+    if (disabled || !atomic_exchange(&written, false))
+        return;
+    struct ns_line line;
+    ns_line_begin(&line);
+    ns_line_add(&line, name);
+    ns_line_add(&line, ": enabled again: the kernel has refused the seccomp filter");
+    ns_line_write(&line);
 }
 
 void ns_report_not_in_table(void)

@@ -127,6 +127,15 @@ JSON
     [[ $status -eq 0 && $(grep -c 'disabled: it installed' "$T/log") -eq 1 ]]
 }
 
+@test "after a seccomp filter that the kernel refuses, the log says that the library goes on, and the report comes at the end" {
+    says joins talks refused talks exit
+    [[ $status -eq 0 && $(lines "$stderr") -eq 3 ]]
+    [[ $(sed -n 2p <<<"$stderr") == *': report: enabled again: the kernel has refused the seccomp filter' ]]
+    [[ ${stderr##*$'\n'} == *': report: 3 TCP sockets, '* ]]
+    says refused exit
+    [[ -z $stderr ]]
+}
+
 @test "the report of a forked child counts only what happened since the fork" {
     says joins talks fork talks talks _exit parent exit
     [[ $(lines "$stderr") -eq 2 ]]
