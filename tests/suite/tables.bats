@@ -31,9 +31,7 @@ refuses() {
     pair WEBrick && seen_row redhat && unpack_policies "$T"
 }
 
-@test "the README counts the rows of the museum and of the relay, and both texts name the same minutes" {
-    local minutes='[a-z ]* minutes on two'
+@test "the README counts the rows of the museum and of the relay" {
     grep -qF "programs from $(grep -cE '^    report ' tests/museum/museum.table) public reports" README.md
     grep -qF "| $(grep -c '^pair ' tests/relay/relay.table) pairs of a client and a server" README.md
-    [[ $(grep -o "$minutes" README.md) == "$(grep -o "$minutes" CONTRIBUTING.md)" ]]
 }
