@@ -14,8 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-extern char **environ;
-
 void ns_before_child(bool replaced)
 {
     if (!ns_has_other_fds()) /* which also forgets an earlier vfork, so that the child does */
