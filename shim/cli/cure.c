@@ -171,7 +171,8 @@ static void print_groups(const struct ns_cure *cure)
         const char *path = *group->path ? group->path : "a group that was removed";
         if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
             continue;
-        cJSON *entry = ns_output_entry("groups");
+        const struct ns_group *above = cure->undo ? ns_groups_above(&cure->cured, path) : NULL;
+        cJSON *entry = cure->undo && cure->seconds > 0 ? NULL : ns_output_entry("groups");
         ns_output_text(entry, "path", path);
         if (cure->list) {
             ns_output_text(entry, "policy", *group->policy ? group->policy : NULL);
@@ -186,6 +187,8 @@ static void print_groups(const struct ns_cure *cure)
                        ends ? until(cure, group) : "",
                        cure->list && *group->policy ? "; policy: " : "",
                        cure->list ? group->policy : "");
+        if (above && !ns_groups_with(&cure->groups, above->id))
+            ns_output_line("%s: the cure of %s, above it, goes on there", path, above->path);
     }
     if (cure->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
@@ -225,7 +228,7 @@ static int report(const struct ns_cure *cure)
         }
     }
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
-    cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo);
+    cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo && cure->seconds == 0);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
     if (cure->list && cure->groups.n == 0 && total[NS_CURE_CHANGED] == 0)
         ns_output_line("nothing is cured");

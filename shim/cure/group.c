@@ -33,6 +33,19 @@ const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t i
     return NULL;
 }
 
+const struct ns_group *ns_groups_above(const struct ns_groups *groups, const char *path)
+{
+    const struct ns_group *found = NULL;
+    for (size_t i = 0; i < groups->n; i++) {
+        const struct ns_group *one = &groups->at[i];
+        const size_t length = strlen(one->path);
+        if (length > 0 && strncmp(path, one->path, length) == 0 && path[length] == '/' &&
+            (!found || length > strlen(found->path)))
+            found = one;
+    }
+    return found;
+}
+
 /* The inode number of a group's directory, or 0 if it is none. */
 static uint64_t id_of(const char *path)
 {

@@ -53,6 +53,9 @@ void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
 /* The one with this number, or NULL. */
 const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
 
+/* The innermost one above this path, or NULL. */
+const struct ns_group *ns_groups_above(const struct ns_groups *groups, const char *path);
+
 /* Calls visit for a directory and those below it; not for those below one where it returns true.
  * Users may nest groups as deeply as they like: needs one descriptor at a time. */
 void ns_group_walk(const char *path, bool (*visit)(void *context, const char *path), void *context);

@@ -225,6 +225,17 @@ while True:
     programs_are 0
     grep -q "$group: the kernel will no longer cure new connections" "$T/cure.out"
     options_are 'client 0' 'nodelay 1' 'later 0' 'accepted 0'
+    cure --cgroup "$group" --for 1 --json
+    printf '%s\n' "$output" >"$T/o.json"
+    says "$T/o.json" "[one['path'] for one in o['groups']] == ['$group'] and o['undo'] is False"
+    # In a cured group, an inner one's undo leaves the outer one's cure.
+    mkdir "$group/inner"
+    cure --cgroup "$group"
+    cure --cgroup "$group/inner"
+    cure --undo --cgroup "$group/inner"
+    expect 0 output has "$group/inner: the cure of $group, above it, goes on there"
+    cure --undo --cgroup "$group"
+    expect 0 output lacks "goes on there"
 }
 
 @test "the readiness probe of the DaemonSet succeeds only if the kernel would cure, with the rights of its pod" {
