@@ -72,8 +72,8 @@ int ns_diag_open(void)
 static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(head);
-    unsigned left = (unsigned)(head->nlmsg_len - NLMSG_LENGTH(sizeof *message));
-    const struct rtattr *attribute = (const struct rtattr *)(message + 1);
+    const char *const end = (const char *)head + head->nlmsg_len, *part;
+    const struct rtattr *attribute;
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof *message))
         return false;
     *out = (struct ns_diag_socket){
@@ -81,11 +81,15 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
         .inode = message->idiag_inode,
         .state = message->idiag_state,
     };
-    for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+    for (part = (const char *)(message + 1); part < end; part += RTA_ALIGN(attribute->rta_len)) {
+        attribute = (const void *)part;
+        if (!RTA_OK(attribute, (size_t)(end - part)))
+            break;
         if (attribute->rta_type == INET_DIAG_INFO) {
             out->look.at = at;
             ns_look_take(&out->look, RTA_DATA(attribute), RTA_PAYLOAD(attribute));
         }
+    }
     return true;
 }
 
@@ -129,8 +133,8 @@ int ns_diag_list_next(struct ns_diag_list *list,
 {
     static _Alignas(struct nlmsghdr) char buffer[DUMP_ROOM];
     uint64_t at = list->at;
+    const struct nlmsghdr *head;
     ssize_t n;
-    unsigned left;
     do
         n = recv(list->fd, buffer, sizeof buffer, 0);
     while (n < 0 && errno == EINTR);
@@ -138,10 +142,12 @@ int ns_diag_list_next(struct ns_diag_list *list,
         return n < 0 ? -errno : -EPROTO;
     /* The kernel fills the next part when this one is read. */
     list->at = ns_clock_now(CLOCK_MONOTONIC);
-    left = (unsigned)n;
-    for (const struct nlmsghdr *head = (const void *)buffer; NLMSG_OK(head, left);
-         head = NLMSG_NEXT(head, left)) {
+    /* NLMSG_NEXT and RTA_NEXT would go beyond the end of what is cut. */
+    for (size_t used = 0; used < (size_t)n; used += NLMSG_ALIGN(head->nlmsg_len)) {
         struct ns_diag_socket seen;
+        head = (const void *)(buffer + used);
+        if (!NLMSG_OK(head, (unsigned)((size_t)n - used)))
+            break;
         if (head->nlmsg_seq != list->sequence)
             continue; /* of an abandoned list */
         if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR)
