@@ -3,6 +3,7 @@
  * a shell can read, and whoever stalls gets one. */
 #include "cli/diagnose/diagnose.h"
 
+#include "address.h"
 #include "unit.h"
 
 #include <unistd.h>
@@ -38,15 +39,6 @@ static const struct ns_verdict verdicts[VERDICTS] = {
     [OPEN] = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_PEER, .gaps = 5, .lone_acks = 5},
     [NOTHING] = {.grade = NS_GRADE_NONE, .requests = 10},
 };
-
-static struct ns_address at(uint8_t last, uint16_t port)
-{
-    struct ns_address address = {.known = true, .port = port};
-    address.addr.s6_addr[10] = address.addr.s6_addr[11] = 0xff;
-    address.addr.s6_addr[12] = 10;
-    address.addr.s6_addr[15] = last;
-    return address;
-}
 
 static void add(struct ns_diagnosis *diagnosis, enum ns_role role, unsigned known, unsigned verdict)
 {

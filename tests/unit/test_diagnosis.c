@@ -4,6 +4,7 @@
 
 #include "policy/policy.h"
 
+#include "address.h"
 #include "unit.h"
 
 #include <inttypes.h>
@@ -16,15 +17,6 @@ static void begin(void)
 {
     ns_diagnosis_release(&diagnosis);
     diagnosis = (struct ns_diagnosis){0};
-}
-
-static struct ns_address at(uint8_t last, uint16_t port)
-{
-    struct ns_address address = {.known = true, .port = port};
-    address.addr.s6_addr[10] = address.addr.s6_addr[11] = 0xff;
-    address.addr.s6_addr[12] = 10;
-    address.addr.s6_addr[15] = last;
-    return address;
 }
 
 static struct ns_row_process *process(pid_t pid, const char *exe, const char *unreachable)
