@@ -78,7 +78,7 @@ static bool replace(const char *path, const void *data, size_t size, mode_t mode
                fill(open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC), data, size, false);
     int error = errno;
     if (fd >= 0)
-        unlink(temporary); /* after a rename, there is none */
+        unlink(temporary); /* a rename has left none */
     errno = error;
     return good;
 }
@@ -133,15 +133,20 @@ static bool is_same(const struct stat *one, const struct stat *other)
     return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
 }
 
+static bool is_stdout(const struct stat *st)
+{
+    struct stat out;
+    return fstat(STDOUT_FILENO, &out) == 0 && is_same(st, &out);
+}
+
 /* 0 or an error. Standard output by another name is not opened again: a second descriptor would
  * write over the first one's output. */
 static int open_place(struct ns_outfile *file, const char *path, const struct stat *st)
 {
-    struct stat out;
-    bool is_stdout = fstat(STDOUT_FILENO, &out) == 0 && is_same(st, &out);
-    file->fd = is_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-                         : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    file->in_place = S_ISREG(st->st_mode) && !is_stdout;
+    const bool is_out = is_stdout(st);
+    file->fd = is_out ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+                      : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    file->in_place = S_ISREG(st->st_mode) && !is_out;
     return file->fd < 0 ? errno : 0;
 }
 
@@ -150,7 +155,7 @@ static int open_place(struct ns_outfile *file, const char *path, const struct st
  * to. */
 static int find_place(struct ns_outfile *file)
 {
-    struct stat st, at, out;
+    struct stat st, at;
     if (stat(directory_of(file->name), &at) != 0)
         return errno;
     bool is_there = lstat(file->name, &st) == 0;
@@ -164,8 +169,7 @@ static int find_place(struct ns_outfile *file)
     if (!is_there)
         snprintf(file->path, sizeof file->path, "%s", file->name);
     else if (!S_ISREG(st.st_mode) || !realpath(file->name, file->path) ||
-             stat(file->path, &at) != 0 || !is_same(&at, &st) ||
-             (fstat(STDOUT_FILENO, &out) == 0 && is_same(&out, &st)))
+             stat(file->path, &at) != 0 || !is_same(&at, &st) || is_stdout(&st))
         return open_place(file, file->name, &st);
     if (faccessat(AT_FDCWD, directory_of(file->path), W_OK | X_OK, AT_EACCESS) == 0)
         return 0;
