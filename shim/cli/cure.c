@@ -469,7 +469,7 @@ static int cure_sockets(struct ns_cure *cure)
         return error;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
-    if (cure->seconds > 0) /* what is changed is restored, whoever reads */
+    if (cure->seconds > 0) /* a closed pipe must not end it before the revert */
         signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
     error = ns_cure_begin(cure);
