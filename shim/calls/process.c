@@ -147,11 +147,10 @@ int *ns_before_clone(unsigned long flags, bool clears)
         ns_before_child(false);
         return NULL;
     }
-    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled()) {
-        if (!(flags & CLONE_THREAD))
-            ns_process_shares_all();
+    if (flags & CLONE_FILES && !(flags & CLONE_THREAD))
+        ns_process_shares_all();
+    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
         return NULL;
-    }
     if ((flags & SUSPENDED) != CLONE_VFORK)
         return ns_process_shares(clears);
     ns_before_child(true); /* as with vfork, only this thread waits */
