@@ -73,7 +73,7 @@ hosts() {
     [[ $output == "$expected" ]] || wrong "expected: $expected"$'\n'"$output"
 }
 
-# Prints the modes with which libc's dlopen was called, as seen by a library between nagleshim and libc.
+# Prints the modes with which libc's dlopen was called, as seen by a library between nagleshim and libc, which is linked with $options.
 modes() {
     cat >"$T/sees.c" <<'END'
 #include <dlfcn.h>
@@ -86,7 +86,8 @@ void *dlopen(const char *name, int mode)
     return next(name, mode);
 }
 END
-    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/sees.so" "$T/sees.c" -ldl
+    # shellcheck disable=SC2086 # none, or one
+    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/sees.so" $options "$T/sees.c" -ldl
     LD_LIBRARY_PATH=$T/plugins LD_PRELOAD="$LIBRARY $T/sees.so" "$T/host" "$@" 2>&1 >/dev/null | grep -E '^(plugin|other).so'
 }
 
@@ -106,9 +107,12 @@ END
     build/unit/show_record "$T/record" | grep 'calls 2 '
 }
 
-@test "dlopen is called with the program's own mode" {
-    [[ $(modes deep global) == $'plugin.so 0x109\nother.so 0x2\nplugin.so 0x5' ]]
-    [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
+@test "dlopen is called with the program's own mode, also that of a library between with a hash table of either style" {
+    local options
+    for options in '' -Wl,--hash-style=sysv; do
+        [[ $(modes deep global) == $'plugin.so 0x109\nother.so 0x2\nplugin.so 0x5' ]]
+        [[ $(modes) == $'plugin.so 0x1\nother.so 0x2\nplugin.so 0x5' ]]
+    done
     hosts 'nodelay 1 global 1 loaded 1' deep global # the library is at work there
 }
 
