@@ -33,8 +33,9 @@ limit() {
 }
 
 @test "a static client that stalls is cured while it runs, and a dry run changes nothing" {
+    local before
     victim
-    static_client 60
+    static_client 2000 # 80 s if nothing cures it
     after_stalls 5
     cure --pid "${NS_PID[client]}" --dry-run
     expect 0 output has "client (pid ${NS_PID[client]}): would change 1 connection: TCP_NODELAY set on 1"
@@ -45,8 +46,9 @@ limit() {
     # It has no listener whose connections could inherit the options.
     expect_part output "For connections that are opened later, add --follow."
     expect_no_part output "inherit"
+    before=$(ns_delayed_acks)
     ns_join client
-    holds "$(field stalls "$T/client.out") >= 8 && $(field stalls "$T/client.out") <= 40"
+    holds "$(ns_delayed_acks) - $before <= 5"
 }
 
 @test "the connections that a listener accepts later have its options: a static server's peer waits no longer than the limit" {
@@ -236,15 +238,16 @@ follow_options() {
     in_time follow_options
 }
 
-@test "--follow follows a thousand connections a second without an error on them" {
+@test "--follow follows thousands of connections a second without an error on them" {
     ns_start churn "$python" -c '
 import socket, time
+def wait_for_nodelay(sock):
+    while not sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY):
+        time.sleep(0.01)
 s = socket.create_server(("127.0.0.1", 0))
 print("listening on port", s.getsockname()[1], flush=True)
-worst = n = 0
-end = time.monotonic() + 4
-while time.monotonic() < end:
-    begin = time.monotonic()
+wait_for_nodelay(s)
+for _ in range(4000):
     c = socket.create_connection(s.getsockname())
     a = s.accept()[0]
     c.sendall(b"x")
@@ -252,17 +255,13 @@ while time.monotonic() < end:
     a.close()
     assert c.recv(1) == b""
     c.close()
-    n += 1
-    worst = max(worst, time.monotonic() - begin)
     time.sleep(0.0003)
-print("connections", n, "worst_ms", round(worst * 1e3, 1))'
+# After them it still follows: this end inherits nothing from the listener.
+wait_for_nodelay(socket.create_connection(s.getsockname()))'
     ns_port churn
     ns_start cure "$NS" cure --port "$port" --follow
-    ns_join churn
-    kill -0 "${NS_PID[cure]}" # it has followed to the end
+    ns_join churn || wrong "the program:" "$T/churn.err"
     ns_stop cure
-    cat "$T/churn.out"
-    holds "$(field connections "$T/churn.out") > 200 && $(field worst_ms "$T/churn.out") < 200"
     grep -qE '1 listener' "$T/cure.out"
 }
 
