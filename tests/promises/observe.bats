@@ -244,7 +244,7 @@ measure() {
     for experiment in push acknowledge; do
         measure "$experiment"
         read -r with without < <(awk '/^process/ && / with [1-9]/ { print $(NF - 3), $NF }' "$T/shown")
-        holds "$with < 4 && $without > 30"
+        holds "8 * $with < $without && $without > 30"
         [[ $experiment == acknowledge || ($(sum stalls) -lt 50 && $(sum stalls) -gt 10) ]]
     done
     measure something
