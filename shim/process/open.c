@@ -22,7 +22,7 @@ int ns_open_regular(int directory, const char *path)
     /* Its owner may have a lease on the file (F_SETLEASE), which would keep a blocking open
      * waiting. */
     int fd = open(same, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    /* An image, which is this command's root, has no /proc. */
+    /* A system in a directory, which is this command's root, may have no /proc. */
     if (fd < 0 && errno == ENOENT)
         fd = openat(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;

@@ -64,10 +64,11 @@ with_mount() {
     says "$T/o.json" 'o["status"] == 0'
     [[ $(stat -c '%i %a' "$T/o.json") == "$inode 640" && -z $(find "$T" -name '.nagleshim.*') ]]
     cp "$LIBRARY" "$root/libnagleshim.so"
-    add_libraries "$root" /bin/true
+    add_libraries "$root" /bin/true "$NS"
     cp --parents -L /bin/true "$root"
+    cp "$NS" "$root"
     echo '# old' >"$root/etc/ld.so.preload"
-    with_mount "$root/etc/ld.so.preload" itself "$NS" host enable --preload --root "$root" --library /libnagleshim.so
+    with_mount "$root/etc/ld.so.preload" itself chroot "$root" /nagleshim host enable --preload --library /libnagleshim.so
     expect 2 stderr has "Device or resource busy"
     [[ $(cat "$root/etc/ld.so.preload") == '# old' && -z $(find "$root/etc" -name 'ld.so.preload.*') ]]
 }
@@ -168,9 +169,10 @@ PYTHON
     [[ $EUID -eq 0 ]] || ns_skip "only root can change a system"
     make_root
     cp "$LIBRARY" "$root/libnagleshim.so"
-    add_libraries "$root" /bin/true
+    add_libraries "$root" /bin/true "$NS"
     cp --parents -L /bin/true "$root"
-    strace -f -qq -e trace=fsync,rename -o "$T/trace" "$NS" host enable --preload --root "$root" --library /libnagleshim.so
+    cp "$NS" "$root"
+    strace -f -qq -e trace=fsync,rename -o "$T/trace" chroot "$root" /nagleshim host enable --preload --library /libnagleshim.so
     grep -A1 fsync "$T/trace" | grep -q 'rename(.*ld\.so\.preload'
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host` enables the library for services or for a whole system, refuses what would break it, and undoes it.
-# Most tests run on a small system in a directory: an image, or a system with a stub of systemctl.
+# Most tests run on a small system in a directory, with a stub of systemctl.
 
 load ../helpers/system
 
@@ -27,13 +27,13 @@ COPY=/usr/lib/nagleshim/usr-lib/libnagleshim.so
     library=/opt/libnagleshim.so enable --preload
     [[ $(cat "$R/etc/ld.so.preload") == $'/usr/lib/nagleshim/opt/libnagleshim.so\n/lib/other.so # of somebody else' ]]
     [[ $(find "$R/usr/lib/nagleshim" -type f) == "$R/usr/lib/nagleshim/opt/libnagleshim.so" ]]
-    host disable --preload --root "$R" --library /usr/lib/libnagleshim.so
+    host disable --preload --library /usr/lib/libnagleshim.so
     expect 0 output is "/etc/ld.so.preload does not name /usr/lib/libnagleshim.so"
-    host disable --preload --root "$R" --library /opt/libnagleshim.so
+    host disable --preload --library /opt/libnagleshim.so
     expect_status 0
     expect_untouched
     [[ ! -e $R/usr/lib/nagleshim ]]
-    host disable --preload --root "$R"
+    host disable --preload
     expect 0 output is "/etc/ld.so.preload does not name the library"
     expect_untouched
 }
@@ -42,7 +42,7 @@ COPY=/usr/lib/nagleshim/usr-lib/libnagleshim.so
     local before after
     while IFS='|' read -r before after; do
         printf %b "$before" >"$R/etc/ld.so.preload"
-        host disable --root "$R"
+        host disable
         expect_status 0
         [[ $(cat "$R/etc/ld.so.preload" 2>/dev/null; echo x) == "$(printf %b "$after"; echo x)" ]] || {
             printf '%s: ' "$before"
@@ -61,7 +61,7 @@ libnagleshim.so|
 CASES
     rm "$R/etc/ld.so.preload"
     enable --preload
-    host disable --root "$R"
+    host disable
     expect_status 0
     expect_untouched
 }
@@ -77,7 +77,7 @@ CASES
     enable --unit ours
     library=$other enable --unit theirs
     printf '%s\n' /lib64-of-old/libnagleshim.so "$other" /opt/libnagleshim.so libnagleshim.so >"$R/etc/ld.so.preload"
-    host disable --library /usr/lib/libnagleshim.so --root "$R"
+    host disable --library /usr/lib/libnagleshim.so
     expect 0 output is "/etc/ld.so.preload no longer names /usr/lib/libnagleshim.so
 ours.service will not have the library at its next start"
     # The loader finds that library by its name, too.
@@ -86,20 +86,20 @@ ours.service will not have the library at its next start"
     local words said
     while IFS='|' read -r words said; do
         # shellcheck disable=SC2086 # several words
-        host disable $words --library /usr/lib/libnagleshim.so --root "$R"
+        host disable $words --library /usr/lib/libnagleshim.so
         expect 0 output is "$said /usr/lib/libnagleshim.so"
     done <<'CASES'
 --unit theirs|theirs.service is not enabled with
 --preload|/etc/ld.so.preload does not name
 |nothing is enabled with
 CASES
-    # The file is missing, and the path is outside the image.
+    # The file is missing.
     rm "$R$other"
-    host disable --library "$R$other" --root "$R"
+    host disable --library "$other"
     expect_whole output "/etc/ld.so.preload no longer names $other
 theirs.service will not have the library at its next start"
     [[ ! -e $R/etc/ld.so.preload ]]
-    host disable --root "$R"
+    host disable
     expect_whole output "nothing is enabled with the library"
     expect_untouched
 }
@@ -139,7 +139,7 @@ CASES
     export R NS LIBRARY
     mkdir "$R/opt"
     run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs -o noexec,mode=755 none "$R/opt" && cp "$LIBRARY" "$R/opt" &&
-        "$NS" host enable --preload --root "$R" --library /opt/libnagleshim.so'
+        chroot "$R" /usr/bin/nagleshim host enable --preload --library /opt/libnagleshim.so'
     refused "cannot be preloaded (failed to map segment"
 }
 
@@ -204,7 +204,7 @@ CASES
     # The first file that is written is the copy.
     for fault in fsync:error=EIO:when=2 rename:error=EROFS:when=2; do
         run --separate-stderr "${as_root[@]}" strace -qqo "$T/trace" -e inject="$fault" \
-            "$NS" host enable --preload --root "$R" --library /usr/lib/libnagleshim.so
+            chroot "$R" /usr/bin/nagleshim host enable --preload --library /usr/lib/libnagleshim.so
         refused "/etc/ld.so.preload cannot be written: "
         [[ ! -e $R/usr/lib/nagleshim ]]
     done
@@ -223,14 +223,14 @@ CASES
     enable --preload
     # ld.so.preload names a copy, which stays when the link is switched.
     [[ $(cat "$R/etc/ld.so.preload") == /usr/lib/nagleshim/opt-app-current-lib/libnagleshim.so ]]
-    # An absolute link is resolved inside the image.
+    # An absolute link is resolved inside the system.
     ln -sfn /opt/app/2 "$R/opt/app/current"
-    host status --root "$R"
+    host status
     expect_status 0
     rm "$R/opt/app/2/lib/libnagleshim.so"
-    host status --root "$R"
+    host status
     expect 1 output has "wrong: $library cannot be read: No such file or directory"
-    host disable --root "$R"
+    host disable
     expect_untouched
 }
 
@@ -241,33 +241,32 @@ CASES
     cp "$NS" "$T"
     let_others_in "$T"
     local words
-    for words in "enable --preload" "disable --root $R"; do
+    for words in "enable --preload" "disable"; do
         # shellcheck disable=SC2086 # several words
         run --separate-stderr "${other[@]}" "$T/nagleshim" host $words
         expect 3 stderr is "nagleshim host: permission denied: only root can change a system; nothing was changed"
     done
-    run --separate-stderr "${other[@]}" "$T/nagleshim" host status --root "$R"
-    expect 3 stderr is "nagleshim host: --root '$R': Operation not permitted"
 }
 
 @test "status shows where the library is enabled, and a library that would not load" {
     unit app.service
-    host status --root "$R"
+    host status
     expect 1 output is "nothing is enabled"
     enable --preload
     enable --unit app
-    host status --root "$R"
+    host status
     expect 0 output is "/etc/ld.so.preload: $COPY
-app.service: /usr/lib/libnagleshim.so"
-    head -c 20000 "$LIBRARY" >"$R$COPY"
-    host status --root "$R" --json
+app.service: /usr/lib/libnagleshim.so
+'nagleshim doctor --all' lists the processes that run with it"
+    head -c 20000 "$LIBRARY" >"$R/usr/lib/libnagleshim.so"
+    host status --json
     expect_status 1
     python3 -c 'import json, sys
 o = json.loads(sys.argv[1])
 assert [e["unit"] for e in o["places"]] == [None, "app.service"] and o["good"] is False, o
 assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["facts"]), o' "$output"
     # disable does not need a working library.
-    host disable --root "$R"
+    host disable
     expect_status 0
     expect_untouched
 }
@@ -276,7 +275,7 @@ assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["fact
     local words said
     while IFS='|' read -r words said; do
         # shellcheck disable=SC2086 # words
-        host --root "$R" $words
+        host $words
         refused "$said"
     done <<'CASES'
 |host must be followed by enable, disable or status; see 'nagleshim host --help'
@@ -291,15 +290,10 @@ enable disable --preload|unexpected word 'disable'
 enable --preload --library /usr/lib/other.so|'/usr/lib/other.so': the library must be called libnagleshim.so
 enable --unit|needs a value
 CASES
-    host status --root "$T/nosuch"
-    expect 2 stderr is "nagleshim host: --root '$T/nosuch': No such file or directory"
-    host status --root "$T"
-    expect 2 stderr is "nagleshim host: --root '$T': not a root file system: it has no /etc"
 }
 
 @test "after enable --preload, writing to the library harms no program; if the copy is damaged, the printed line of a shell ends that" {
     [[ $EUID -eq 0 ]] || cannot_here "only root can change its root"
-    make_live
     head -c 20000 "$LIBRARY" >"$R/half"
     # The shell runs before the library is enabled, and prints the status of each program that it starts.
     run --separate-stderr chroot "$R" /bin/bash -c '
@@ -325,10 +319,10 @@ CASES
     unit app.service
     export R NS
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$R/etc" "$R/etc" && mount -o remount,bind,ro "$R/etc" &&
-        "$NS" host enable --root "$R" --library /usr/lib/libnagleshim.so --unit app'
+        chroot "$R" /usr/bin/nagleshim host enable --library /usr/lib/libnagleshim.so --unit app'
     refused "zz-nagleshim.conf cannot be written: Read-only file system"
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$R/usr" "$R/usr" && mount -o remount,bind,ro "$R/usr" &&
-        "$NS" host enable --root "$R" --library /usr/lib/libnagleshim.so --preload'
+        chroot "$R" /usr/bin/nagleshim host enable --library /usr/lib/libnagleshim.so --preload'
     expect_status 0
     [[ $(cat "$R/etc/ld.so.preload") == /usr/lib/libnagleshim.so ]]
 }

@@ -202,7 +202,7 @@ cure --json --list
 top --json --pid ${NS_PID[sender]}
 diagnose --for 1 --json --pid ${NS_PID[sender]}
 compare --json --runs 5 -- true
-host status --json --root DIR
+host status --json
 CASES
 }
 

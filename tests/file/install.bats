@@ -82,7 +82,7 @@ expected_files() {
 
 # For a mount namespace: makes /usr/local empty and /etc a copy.
 own_directories() {
-    trap 'umount -l /etc /usr/local /var/cache/ldconfig /usr/lib /run/systemd 2>/dev/null || true' EXIT
+    trap 'umount -l /etc /usr/local /var/cache/ldconfig /usr/lib /run 2>/dev/null || true' EXIT
     mkdir "$T/etc"
     cp -a /etc/. "$T/etc" 2>/dev/null || true # an ordinary user may not read all of it
     mount --bind "$T/etc" /etc
@@ -127,12 +127,16 @@ installed_for_real() {
 uninstalled_while_enabled() {
     set -euo pipefail
     own_directories
-    [[ ! -d /run/systemd ]] || mount -t tmpfs none /run/systemd # the namespace has no systemd
+    mount -t tmpfs none /run # a systemd runs in the namespace that knows every unit
+    mkdir -p /run/systemd/system "$T/stub"
+    printf '#!/bin/sh\n[ $1 != show ] || echo LoadState=loaded\n' >"$T/stub/systemctl"
+    chmod +x "$T/stub/systemctl"
+    PATH=$T/stub:$PATH
     rm -f /etc/ld.so.preload
     quiet_make install
     mount --bind /usr/lib /usr/lib
     mount -o remount,bind,ro /usr/lib
-    /usr/local/bin/nagleshim host enable --unit app --root /
+    /usr/local/bin/nagleshim host enable --unit app
     /usr/local/bin/nagleshim host enable --preload
     quiet_make uninstall DESTDIR="$T/elsewhere"
     /usr/local/bin/nagleshim host status >"$T/enabled"

@@ -16,49 +16,17 @@ setup() {
     system_setup
 }
 
-# Makes a system that can start cat and true, with the library in /usr/lib. Sets R.
+# Makes a system that can start cat, true, the shell and the command, with the library in /usr/lib. Sets R. systemd seems to run
+# there. A stub of systemctl shows the properties in the file /show/UNIT. Once the drop-in exists, it shows the drop-in's
+# Environment= instead. /show/manager is for systemd itself.
 make_system() {
     R=$T/system
-    mkdir -p "$R"/{bin,etc/systemd/system,usr/lib/systemd/system}
-    cp -L /bin/true /bin/cat "$R/bin"
-    add_libraries "$R" /bin/true /bin/cat "$LIBRARY"
-    cp "$LIBRARY" "$R/usr/lib/libnagleshim.so"
-    find "$R" -type d -exec chmod 0755 {} +
-}
-
-snapshot() {
-    (cd "$R" && find etc -printf '%p %y %m\n' -type f -exec cat {} \; | sort)
-}
-
-# Nothing in /etc has changed.
-expect_untouched() {
-    snapshot >"$T/after"
-    diff "$T/before" "$T/after"
-}
-
-host() {
-    run --separate-stderr "${as_root[@]}" "$NS" host "$@"
-}
-
-enable() {
-    host enable --root "$R" --library "${library:-/usr/lib/libnagleshim.so}" "$@"
-}
-
-# unit NAME LINE...: writes a unit of the distribution with these lines in [Service].
-unit() {
-    local name=$1
-    shift
-    printf '%s\n' '[Unit]' 'Description=test' '[Service]' "$@" 'ExecStart=/bin/true' >"$R/usr/lib/systemd/system/$name"
-}
-
-# Makes a system in which systemd seems to run. A stub of systemctl shows the properties in the file /show/UNIT. Once the
-# drop-in exists, it shows the drop-in's Environment=, or the file /show/UNIT.after. /show/manager is for systemd itself.
-make_live() {
-    mkdir -p "$R"/{show,usr/bin,run/systemd/{system,units}}
-    cp -L /bin/bash "$R/bin/bash"
+    mkdir -p "$R"/{bin,etc/systemd/system,usr/lib/systemd/system,usr/bin,show,run/systemd/system}
+    cp -L /bin/true /bin/cat /bin/bash "$R/bin"
     cp -L /bin/bash "$R/bin/sh"
     cp "$NS" "$R/usr/bin"
-    add_libraries "$R" /bin/bash "$NS"
+    add_libraries "$R" /bin/true /bin/cat /bin/bash "$NS" "$LIBRARY"
+    cp "$LIBRARY" "$R/usr/lib/libnagleshim.so"
     cat >"$R/usr/bin/systemctl" <<'END'
 #!/bin/bash
 echo "$*" >>/log
@@ -72,8 +40,6 @@ show)
         [[ $unit == manager ]] || echo LoadState=not-found
     elif [[ ! -e $dropin ]]; then
         echo "$(</show/$unit)"
-    elif [[ -e /show/$unit.after ]]; then
-        echo "$(</show/$unit.after)"
     else
         echo LoadState=loaded
         while read -r line; do
@@ -87,13 +53,32 @@ END
     find "$R" -type d -exec chmod 0755 {} +
 }
 
-# live WORDS...: runs `nagleshim host` in that system.
-live() {
-    local -a named=()
-    [[ $1 != enable ]] || named=(--library /usr/lib/libnagleshim.so)
-    # The directory of policies is not in that system.
-    run --separate-stderr "${as_root[@]}" env -u NAGLESHIM_POLICY_DIR \
-        chroot "$R" /usr/bin/nagleshim host "$@" "${named[@]}"
+snapshot() {
+    (cd "$R" && find etc -printf '%p %y %m\n' -type f -exec cat {} \; | sort)
+}
+
+# Nothing in /etc has changed.
+expect_untouched() {
+    snapshot >"$T/after"
+    diff "$T/before" "$T/after"
+}
+
+# The directory of policies is not in that system.
+in_system() {
+    "${as_root[@]}" env -u NAGLESHIM_POLICY_DIR chroot "$R" "$@"
+}
+
+host() {
+    run --separate-stderr in_system /usr/bin/nagleshim host "$@"
+}
+
+enable() {
+    host enable --library "${library:-/usr/lib/libnagleshim.so}" "$@"
+}
+
+# unit NAME [PROPERTIES]: a loaded service of which systemctl shows these properties.
+unit() {
+    printf 'LoadState=loaded\n%b\n' "${2-}" >"$R/show/${1%.service}.service"
 }
 
 dropin() {

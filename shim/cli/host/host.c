@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns the command line of `nagleshim host`: its options and rights are checked before anything is
- * changed. With --root this process changes its root to the image. Also owns `host status`, which
- * changes nothing. */
+ * changed. Also owns `host status`, which changes nothing. */
 #include "cli/host/host.h"
 
 #include "base/path.h"
@@ -58,9 +57,6 @@ static bool is_clear(enum action action, const struct ns_list *units)
             "enable needs --unit UNIT, for a service, or --preload, for every program");
     if (action == STATUS && (preload || units->n > 0 || library))
         return NS_REFUSE("status takes neither --unit nor --preload nor --library");
-    const char *json = ns_option_text(NS_HOST_JSON);
-    if (json && strcmp(json, "-") != 0 && ns_option_text(NS_HOST_ROOT))
-        return NS_REFUSE("with --root, --json takes no file, which would be in the image");
     if (library && library[0] != '/')
         return NS_REFUSE("'%s': the path of the library must be absolute", library);
     if (library && strcmp(ns_path_base(library), NS_LIBRARY_NAME) != 0)
@@ -68,41 +64,18 @@ static bool is_clear(enum action action, const struct ns_list *units)
     return true;
 }
 
-/* The library that enable gives, or that disable takes away alone. With --root its path may be
- * given inside or outside of the image. */
+/* The library that enable gives, or that disable takes away alone. */
 static bool find_library(enum action action, struct ns_host *host)
 {
-    static char own[PATH_MAX], root[PATH_MAX];
-    const char *library = ns_option_text(NS_HOST_LIBRARY), *image = ns_option_text(NS_HOST_ROOT);
-    if (!library && action == ENABLE) {
+    static char own[PATH_MAX];
+    host->library = ns_option_text(NS_HOST_LIBRARY);
+    if (!host->library && action == ENABLE) {
         if (!ns_preload_take(0, own))
             return false;
-        library = own;
+        host->library = own;
     }
-    if (library && image && realpath(image, root) && strncmp(library, root, strlen(root)) == 0 &&
-        library[strlen(root)] == '/')
-        library += strlen(root);
-    host->library = library;
-    host->only = action == DISABLE ? library : NULL;
+    host->only = action == DISABLE ? host->library : NULL;
     return true;
-}
-
-/* Changes the root to the image. An exit status. */
-static int enter(enum action action, struct ns_host *host)
-{
-    const char *image = ns_option_text(NS_HOST_ROOT);
-    host->is_image = image != NULL;
-    if (image && (chroot(image) != 0 || chdir("/") != 0)) {
-        int error = errno;
-        ns_say("--root '%s': %s", image, strerror(error));
-        return error == EPERM ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-    }
-    if (access("/etc/.", F_OK) != 0)
-        return NS_FAIL("--root '%s': not a root file system: it has no /etc", image);
-    if (action == ENABLE && host->units->n > 0 && !image &&
-        access("/run/systemd/system", F_OK) != 0)
-        return NS_FAIL("systemd is not running here; use --preload, or --root for an image");
-    return NS_EXIT_YES;
 }
 
 /* From now on ^C and the like have no effect, so that no change stays half done. */
@@ -171,7 +144,7 @@ static bool print_groups(void)
     return groups.n > 0 || error;
 }
 
-static int print_status(const struct ns_host *host)
+static int print_status(void)
 {
     char library[PATH_MAX];
     struct ns_dropin dropin;
@@ -189,12 +162,12 @@ static int print_status(const struct ns_host *host)
             n++;
         }
     good = good && n > 0;
-    const bool cures = !host->is_image && print_groups();
+    const bool cures = print_groups();
     if (n == 0 && !cures)
         ns_output_line("nothing is enabled");
     else if (n == 0)
         ns_output_line("the library is not enabled");
-    else if (!host->is_image)
+    else
         ns_output_line("'nagleshim doctor --all' lists the processes that run with it");
     cJSON_AddBoolToObject(ns_output_object(), "good", good);
     return good ? NS_EXIT_YES : NS_EXIT_NO;
@@ -206,19 +179,18 @@ int ns_host_main(void)
     const enum action action = parse(ns_option_list(NS_HOST_UNIT));
     if (action == NOTHING || !is_clear(action, host.units))
         return NS_EXIT_ERROR;
-    if (!ns_option_text(NS_HOST_ROOT))
-        ns_environment_judge(false);
+    ns_environment_judge(false);
     if (action != STATUS && geteuid() != 0) {
         ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
     }
+    if (action == STATUS)
+        return print_status();
     if (!find_library(action, &host))
         return NS_EXIT_ERROR;
-    int status = enter(action, &host);
-    if (status != NS_EXIT_YES)
-        return status;
-    if (action == STATUS)
-        return print_status(&host);
+    if (action == ENABLE && host.units->n > 0 && access(NS_SYSTEMD_RUNS, F_OK) != 0)
+        return NS_FAIL("systemd is not running here, so no unit can be examined; use --preload, "
+                       "or write a drop-in as nagleshim-host(1) shows");
     umask(022); /* what is written is for every user */
     block_signals();
     if (action == DISABLE)

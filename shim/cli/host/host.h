@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of `nagleshim host` share. With --root this process has changed its root to the
- * image before any of these functions is called, so every path is one in the image. Functions that
- * fail print the reason, in one line. */
+/* What the files of `nagleshim host` share. Functions that fail print the reason. */
 #ifndef NS_HOST_H
 #define NS_HOST_H
 
@@ -12,7 +10,6 @@
 #include <stddef.h>
 
 struct ns_host {
-    bool is_image;               /* --root: no service manager runs there */
     const char *library;         /* enable: the library to preload */
     const char *only;            /* disable: only this library; NULL: every one */
     const struct ns_list *units; /* --unit */
@@ -51,19 +48,6 @@ bool ns_host_unit_path(const char *word, char path[PATH_MAX]);
 int ns_host_units_enable(const struct ns_host *host);
 int ns_host_units_disable(const struct ns_host *host, bool *changed);
 
-/* What a service's SystemCallFilter= forbids: one bit for each call that filter.c lists. */
-struct ns_filter {
-    unsigned forbidden, kill, fail; /* kill, fail: those with an action of their own */
-    bool fails;                     /* SystemCallErrorNumber= is set */
-};
-
-/* From the values of SystemCallFilter and SystemCallErrorNumber, as systemctl prints them. */
-void ns_filter_take(struct ns_filter *filter, const char *list);
-void ns_filter_take_error(struct ns_filter *filter, const char *number);
-
-/* Can the service have the library? Prints why not, or what the filter keeps from working. */
-bool ns_filter_permits(const struct ns_filter *filter, const char *unit);
-
 /* One drop-in that `host enable` wrote. */
 struct ns_dropin {
     char unit[NAME_MAX + 1], library[PATH_MAX];
@@ -71,6 +55,9 @@ struct ns_dropin {
 
 /* False if there is no such file, or if this command did not write it. */
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin);
+
+/* A directory that is there while systemd runs, see sd_booted(3). */
+#define NS_SYSTEMD_RUNS "/run/systemd/system"
 
 /* A pattern for glob(3) that all drop-ins match. */
 #define NS_DROPINS "/etc/systemd/system/*.service.d/zz-nagleshim.conf"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the drop-ins of services: all that are named are written and take effect, or none is. It
- * must not imitate systemd, which alone knows how quotes, specifiers and the order of drop-ins
- * work: it asks systemctl. */
+/* Owns the drop-ins of services: all that are named are written, or none is. It must not imitate
+ * systemd, which alone knows how quotes, specifiers and the order of drop-ins work: it asks
+ * systemctl, and a unit that needs more than one line has a text to paste. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"
@@ -21,12 +21,12 @@
 #define VARIABLE "LD_PRELOAD="
 #define MARK "# Written by nagleshim host;" /* the beginning of every drop-in */
 
-/* What systemd, or the files of an image, say about a service. */
+/* What systemd says about a service. */
 struct unit {
     char load_state[32];    /* systemd's LoadState: "loaded", "not-found", "masked" ... */
-    char preload[PATH_MAX]; /* its LD_PRELOAD; "": it sets none */
+    char preload[PATH_MAX]; /* its LD_PRELOAD, or that of every service; "": there is none */
+    const char *forbidden;  /* calls of the library that its SystemCallFilter= forbids; "": none */
     bool hides_files;       /* it has a root of its own, or hides directories */
-    struct ns_filter filter;
     /* These take precedence over Environment= in a drop-in: */
     bool unsets;         /* UnsetEnvironment= has LD_PRELOAD */
     char file[PATH_MAX]; /* an EnvironmentFile= that sets LD_PRELOAD; "": none */
@@ -58,10 +58,9 @@ static const char *unit_of(const char *path)
     return name;
 }
 
-static bool reload(const struct ns_host *host)
+static bool reload(void)
 {
-    if (host->is_image || access("/run/systemd/system", F_OK) != 0 ||
-        system("systemctl daemon-reload >&2") == 0)
+    if (access(NS_SYSTEMD_RUNS, F_OK) != 0 || system("systemctl daemon-reload >&2") == 0)
         return true;
     return NS_REFUSE("'systemctl daemon-reload' failed");
 }
@@ -77,14 +76,13 @@ static void take_environment(struct unit *unit, const char *list)
     }
 }
 
-/* Is the word in a line that is not a comment? first: as its first word. */
-static bool mentions(const char *text, const char *word, bool first)
+/* Does a line of the file begin with the name of the variable? */
+static bool sets_preload(const char *path)
 {
-    for (size_t length; *text; text += length + (text[length] == '\n')) {
-        text += strspn(text, " \t");
-        length = strcspn(text, "\n");
-        const char *at = memmem(text, length, word, strlen(word));
-        if (at && !strchr("#;", *text) && (at == text || !first))
+    NS_AUTO_FREE char *text = ns_file_read(path);
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += strspn(at, " \t\n");
+        if (strncmp(at, VARIABLE, strlen(VARIABLE)) == 0)
             return true;
     }
     return false;
@@ -98,11 +96,35 @@ static void take_environment_files(struct unit *unit, char *value)
     if (end)
         *end = '\0';
     glob(value, 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        NS_AUTO_FREE char *text = ns_file_read(found.gl_pathv[i]);
-        if (text && mentions(text, VARIABLE, true))
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (sets_preload(found.gl_pathv[i]))
             snprintf(unit->file, sizeof unit->file, "%s", found.gl_pathv[i]);
+}
+
+/* The calls of the library that a SystemCallFilter= forbids; calls without which no program starts
+ * are not listed. The filter is there before the library, which cannot ask about it: a forbidden
+ * call may kill the program. list: as systemctl prints it, after "~" the calls that are forbidden,
+ * otherwise those that are allowed, but for "name:error". */
+static const char *forbidden_by(const char *list)
+{
+    static const char *const calls[] = {
+        "clock_gettime", "fcntl", "getpeername", "getpid",         "getsockname",
+        "getsockopt",    "ioctl", "lseek",       "ppoll",          "readlinkat",
+        "recvfrom",      "statx", "setsockopt",  "rt_sigprocmask",
+    };
+    const bool denies = *list == '~';
+    const char *text = "";
+    for (size_t i = 0; *list && i < sizeof calls / sizeof *calls; i++) {
+        const size_t length = strlen(calls[i]);
+        bool listed = false;
+        for (const char *at = list + denies; *at && !listed; at += strspn(at, " ")) {
+            listed = strncmp(at, calls[i], length) == 0 && strchr(denies ? " :" : " ", at[length]);
+            at += strcspn(at, " ");
+        }
+        if (listed == denies)
+            text = ns_words("%s%s%s", text, *text ? " " : "", calls[i]);
     }
+    return text;
 }
 
 static void take_property(struct unit *unit, const char *name, char *value)
@@ -117,15 +139,13 @@ static void take_property(struct unit *unit, const char *name, char *value)
         for (char *word = strtok(value, " "); word; word = strtok(NULL, " "))
             unit->unsets = unit->unsets || strcmp(word, "LD_PRELOAD") == 0;
     else if (strcmp(name, "SystemCallFilter") == 0)
-        ns_filter_take(&unit->filter, value);
-    else if (strcmp(name, "SystemCallErrorNumber") == 0)
-        ns_filter_take_error(&unit->filter, value);
+        unit->forbidden = forbidden_by(value);
     else if (*value != '\0') /* RootDirectory, RootImage, TemporaryFileSystem */
         unit->hides_files = true;
 }
 
-/* Asks systemctl for the settings of a service; of systemd itself if name is "". False, and the
- * reason is printed, if systemctl fails. */
+/* Asks systemctl for the settings of a service, and first for what systemd preloads into every
+ * service. False, and the reason is printed, if systemctl fails. */
 static bool ask(const char *name, struct unit *unit)
 {
     char command[NAME_MAX + 256];
@@ -133,10 +153,10 @@ static bool ask(const char *name, struct unit *unit)
     size_t size = 0;
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
-             "systemctl show -p LoadState -p Environment -p EnvironmentFiles -p UnsetEnvironment "
-             "-p RootDirectory -p RootImage -p TemporaryFileSystem -p SystemCallFilter "
-             "-p SystemCallErrorNumber%s%s%s",
-             *name ? " -- '" : "", name, *name ? "'" : "");
+             "systemctl show -p Environment && systemctl show -p LoadState -p Environment "
+             "-p EnvironmentFiles -p UnsetEnvironment -p RootDirectory -p RootImage "
+             "-p TemporaryFileSystem -p SystemCallFilter -- '%s'",
+             name);
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
         char *sign = strchr(line, '=');
@@ -151,150 +171,96 @@ static bool ask(const char *name, struct unit *unit)
     return NS_REFUSE("'%s' failed", command);
 }
 
-/* Finds the unit files and drop-ins of an image for a service. app@1.service gets the files of
- * app@.service, too, and every service those in service.d. */
-static void find_files(const char *name, glob_t *found)
+/* Is there an LD_PRELOAD that this command did not write? preload: with the library. */
+static bool has_own(const struct unit *unit, const char *preload, const char *library)
 {
-    static const char *const places[] = {"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"};
-    const char *at = strchr(name, '@');
-    char template[NAME_MAX + 16], pattern[PATH_MAX];
-    const char *const names[] = {name, template, "service"};
-    snprintf(template, sizeof template, "%.*s.service", at ? (int)(at - name) + 1 : 0, name);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-            snprintf(pattern, sizeof pattern, "%s/systemd/system/%s", places[i], names[k]);
-            glob(pattern, GLOB_APPEND | GLOB_NOESCAPE, NULL, found);
-            strcat(pattern, ".d/*.conf");
-            glob(pattern, GLOB_APPEND | GLOB_NOESCAPE, NULL, found);
-        }
+    return strcmp(preload, library) != 0 &&
+           (strcmp(preload, unit->preload) != 0 || strpbrk(preload, "\"\\%"));
 }
 
-/* The same for an image, whose files are searched for the names of the settings alone. False, and
- * the reason is printed, if one of them mentions LD_PRELOAD. */
-static bool search(const char *name, struct unit *unit)
+/* Why a drop-in would have no effect, or not this one; NULL: it has one. */
+static const char *unfit(const struct unit *unit)
 {
-    bool is_clear = true, is_noted = false; /* /lib may be /usr/lib */
-    NS_AUTO_GLOB glob_t found = {0};
-    find_files(name, &found);
-    if (found.gl_pathc == 0)
-        ns_say("warning: %s: the image has no such unit", name);
-    for (size_t i = 0; i < found.gl_pathc && is_clear; i++) {
-        NS_AUTO_FREE char *text =
-            strstr(found.gl_pathv[i], DROPIN) ? NULL : ns_file_read(found.gl_pathv[i]);
-        is_clear = !text || !mentions(text, "LD_PRELOAD", false);
-        if (!is_clear)
-            ns_say("%s: %s mentions LD_PRELOAD; change that file instead", name, found.gl_pathv[i]);
-        if (text && (mentions(text, "RootDirectory=", true) || mentions(text, "RootImage=", true) ||
-                     mentions(text, "TemporaryFileSystem=", true)))
-            unit->hides_files = true;
-        if (!is_clear || !text || is_noted || !mentions(text, "SystemCallFilter", true))
-            continue;
-        is_noted = true;
-        ns_say("note: %s: %s sets SystemCallFilter=, which is not examined in an image; "
-               "nagleshim-host(1) lists the calls that it must allow",
-               name, found.gl_pathv[i]);
-    }
-    return is_clear;
+    if (strcmp(unit->load_state, "loaded") != 0)
+        return ns_words("systemctl reports LoadState=%s; only a loaded unit can be changed",
+                        unit->load_state);
+    if (unit->unsets)
+        return "its UnsetEnvironment= removes LD_PRELOAD";
+    if (unit->file[0])
+        return ns_words("its EnvironmentFile %s sets LD_PRELOAD; the library must be named there",
+                        unit->file);
+    return NULL;
 }
 
-static char *write_text(const struct ns_host *host, const char *name, const struct unit *unit)
-{
-    const char *mounts = "";
-    if (unit->hides_files) /* "-": a missing file is skipped */
-        mounts = ns_words("BindReadOnlyPaths=-%s -" NS_POLICY_DIR_DEFAULT "\n", host->library);
-    return ns_words(MARK " 'nagleshim host disable --unit %s' removes it.\n"
-                         "[Service]\n"
-                         "Environment=\"" VARIABLE "%s\"\n%s",
-                    name, ns_preload_join(unit->preload, host->library), mounts);
-}
-
-/* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one. */
-static bool prepare(const struct ns_host *host, struct ns_change *change)
+/* Makes the text of a drop-in. False, and the reason is printed, if the unit cannot have one, or if
+ * its administrator has to decide: then the text that it would need is printed, too. */
+static bool prepare(const char *library, struct ns_change *change)
 {
     static struct ns_dropin dropin;
-    struct unit unit = {.hides_files = false};
+    struct unit unit = {.forbidden = ""};
     const char *name = unit_of(change->path);
     if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin))
         return NS_REFUSE("%s: this command did not write it; nothing was changed", change->path);
-    if (host->is_image ? !search(name, &unit) : !ask(name, &unit))
+    if (!ask(name, &unit))
         return false;
-    if (!host->is_image && strcmp(unit.load_state, "loaded") != 0)
-        return NS_REFUSE("%s: systemctl reports LoadState=%s; only a loaded unit can be changed",
-                         name, unit.load_state);
-    if (!ns_filter_permits(&unit.filter, name))
+    const char *reason = unfit(&unit);
+    if (reason)
+        return NS_REFUSE("%s: %s", name, reason);
+    const char *preload = ns_preload_join(unit.preload, library);
+    char *text = ns_words("[Service]\nEnvironment=\"" VARIABLE "%s\"\n", preload);
+    if (has_own(&unit, preload, library))
+        reason = "it has another LD_PRELOAD";
+    if (unit.hides_files) { /* "-": a missing file is skipped */
+        reason = "RootDirectory=, RootImage= or TemporaryFileSystem= hides files from it";
+        text = ns_words("%sBindReadOnlyPaths=-%s -" NS_POLICY_DIR_DEFAULT "\n", text, library);
+    }
+    if (*unit.forbidden) {
+        reason = "its SystemCallFilter= forbids calls that the library makes";
+        text = ns_words("%sSystemCallFilter=%s\n", text, unit.forbidden);
+    }
+    if (reason) {
+        ns_say("%s: %s; nothing was changed. If that is right for it, type \"systemctl edit '%s'\" "
+               "and add:",
+               name, reason, name);
+        ns_print_lines(stderr, text);
         return false;
-    /* What systemd preloads into every service (DefaultEnvironment=) stays. */
-    if (!host->is_image && !unit.preload[0] && !ask("", &unit))
-        return false;
-    if (strpbrk(unit.preload, "\"\\%"))
-        return NS_REFUSE("%s: its LD_PRELOAD has quotes, backslashes or %%; add the library there",
-                         name);
-    change->text = write_text(host, name, &unit);
+    }
+    change->text = ns_words(MARK " 'nagleshim host disable --unit %s' removes it.\n%s", name, text);
     return true;
 }
 
-/* Is it our library that the unit's LD_PRELOAD names, as systemd sees it now? */
-static bool takes_effect(const struct ns_host *host, const char *path)
-{
-    struct unit unit = {.hides_files = false};
-    const char *name = unit_of(path);
-    char entry[PATH_MAX] = "";
-    if (host->is_image)
-        return true;
-    if (!ask(name, &unit))
-        return false;
-    if (!unit.unsets && !unit.file[0] && ns_preload_find(unit.preload, entry) &&
-        strcmp(entry, host->library) == 0)
-        return true;
-    if (unit.unsets)
-        return NS_REFUSE("%s: its UnsetEnvironment= removes LD_PRELOAD", name);
-    if (unit.file[0])
-        return NS_REFUSE(
-            "%s: its EnvironmentFile %s sets LD_PRELOAD; the library must be named there", name,
-            unit.file);
-    return NS_REFUSE(
-        "%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read later sets "
-        "it, see 'systemctl cat %s'",
-        name, unit.preload, name);
-}
-
-static void undo(const struct ns_host *host, struct ns_change *changes, unsigned n)
+static void undo(struct ns_change *changes, unsigned n)
 {
     bool undone = true;
     for (unsigned i = 0; i < n; i++)
         undone = ns_change_undo(&changes[i]) && undone;
-    undone = reload(host) && undone;
+    undone = reload() && undone;
     ns_say("%s", undone ? "nothing was changed"
                         : "not everything could be restored: see 'nagleshim host status'");
 }
 
-static void report(const struct ns_host *host, const struct ns_change *change)
+static void report(const struct ns_change *change)
 {
     const char *name = unit_of(change->path);
     if (!change->done)
         ns_output_line("%s has the library already", name);
-    else if (host->is_image)
-        ns_output_line("%s will have the library at its next start", name);
     else
         ns_output_line("%s will have the library at its next start: systemctl restart '%s'", name,
                        name);
 }
 
-/* Writes all drop-ins and checks that systemd uses them; undoes everything if one fails. */
-static int carry_out(const struct ns_host *host, struct ns_change *changes, unsigned n)
+/* Writes all drop-ins; undoes everything if one cannot be written. */
+static int carry_out(struct ns_change *changes, unsigned n)
 {
     int status = NS_EXIT_YES;
     for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
         status = ns_change_make(&changes[i]);
-    if (status == NS_EXIT_YES && !reload(host))
+    if (status == NS_EXIT_YES && !reload())
         status = NS_EXIT_ERROR;
-    for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
-        if (!takes_effect(host, changes[i].path))
-            status = NS_EXIT_ERROR;
     if (status != NS_EXIT_YES)
-        undo(host, changes, n);
+        undo(changes, n);
     for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
-        report(host, &changes[i]);
+        report(&changes[i]);
     return status;
 }
 
@@ -304,9 +270,9 @@ int ns_host_units_enable(const struct ns_host *host)
     struct ns_change *changes = ns_allocate(n, sizeof *changes); /* nothing is changed yet */
     bool good = ns_host_judge_library(host);
     for (unsigned i = 0; i < n && good; i++)
-        good =
-            ns_host_unit_path(host->units->words[i], changes[i].path) && prepare(host, &changes[i]);
-    return good ? carry_out(host, changes, n) : NS_EXIT_ERROR;
+        good = ns_host_unit_path(host->units->words[i], changes[i].path) &&
+               prepare(host->library, &changes[i]);
+    return good ? carry_out(changes, n) : NS_EXIT_ERROR;
 }
 
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
@@ -360,7 +326,7 @@ int ns_host_units_disable(const struct ns_host *host, bool *changed)
         one = disable(host, found.gl_pathv[i], false, changed);
         status = one > status ? one : status;
     }
-    if (*changed && !reload(host))
+    if (*changed && !reload())
         status = NS_EXIT_ERROR;
     return status;
 }

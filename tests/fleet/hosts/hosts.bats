@@ -48,8 +48,11 @@ exchange_is() {
     sed -n 's/^exchange: //p' <<<"$output" >"$BATS_FILE_TMPDIR/stalled"
 }
 
-@test "an enabled unit stops stalling at its next start, and keeps its own LD_PRELOAD" {
+@test "an enabled unit stops stalling at its next start; one with its own LD_PRELOAD keeps that, with the text that is printed for it" {
     run -0 boot_debian <<END
+mkdir /etc/systemd/system/other.service.d
+nagleshim host enable --unit exchange.service other.service 2>&1 | sed 1d >/etc/systemd/system/other.service.d/override.conf
+systemctl daemon-reload
 nagleshim host enable --unit exchange.service other.service; echo "status \$?"
 nagleshim host enable --unit exchange.service other.service; echo "again \$?"
 systemctl restart exchange.service other.service
@@ -73,6 +76,8 @@ END
 @test "disable leaves nothing, and the unit stalls as before" {
     run -0 boot_debian <<END
 nagleshim host disable; echo "status \$?"
+rm -r /etc/systemd/system/other.service.d
+systemctl daemon-reload
 systemctl restart exchange.service
 $(state)
 END
@@ -107,42 +112,55 @@ END
     diff "$BATS_FILE_TMPDIR/before" <(configuration)
 }
 
-@test "instances, escaped names, hidden directories, aliases, system call filters and what systemd preloads for all work" {
+@test "instances, escaped names and aliases work; hidden directories, a filter and what systemd preloads for all with the printed text" {
     run -0 boot_debian <<'END'
 library=$(ls /usr/lib/*/libnagleshim.so)
 install -D -m 644 "$library" /opt/odd/libnagleshim.so
-mkdir -p /etc/systemd/system.conf.d
-printf '[Manager]\nDefaultEnvironment=LD_PRELOAD=/app/other.so\n' >/etc/systemd/system.conf.d/odd.conf
 for unit in 'odd\x2dname' odd@; do
-    printf '[Service]\nExecStart=/bin/sleep 1000\nTemporaryFileSystem=/opt\n' >"/etc/systemd/system/$unit.service"
+    printf '[Service]\nExecStart=/bin/sleep 1000\n' >"/etc/systemd/system/$unit.service"
 done
 ln -s odd@.service /etc/systemd/system/odd@link.service
 ln -s 'odd\x2dname.service' /etc/systemd/system/alias.service
-systemctl daemon-reexec
+preloaded() {
+    for unit in 'odd\x2dname' odd@link odd@a@b; do
+        systemctl restart "$unit"
+        sleep 0.2
+        printf '%s: %s:' "$1" "$unit"
+        grep -oE '/(app/other|opt/odd/libnagleshim).so' "/proc/$(systemctl show -p MainPID --value "$unit")/maps" | sort -u | tr '\n' ' '
+        echo
+    done
+}
+systemctl daemon-reload
 nagleshim host enable --library /opt/odd/libnagleshim.so --unit alias odd@link odd@a@b
+preloaded written
+nagleshim host disable >/dev/null
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\nDefaultEnvironment=LD_PRELOAD=/app/other.so\n' >/etc/systemd/system.conf.d/odd.conf
+printf 'TemporaryFileSystem=/opt\n' | tee -a '/etc/systemd/system/odd\x2dname.service' >>/etc/systemd/system/odd@.service
+systemctl daemon-reexec
+for unit in alias odd@link odd@a@b; do
+    mkdir "/etc/systemd/system/$unit.service.d"
+    nagleshim host enable --library /opt/odd/libnagleshim.so --unit "$unit" 2>&1 | sed 1d >"/etc/systemd/system/$unit.service.d/override.conf"
+done
+systemctl daemon-reload
+preloaded pasted
 nagleshim host enable --unit odd@ || echo "template $?"
 printf '[Service]\nExecStart=/bin/true\nSystemCallFilter=~@network-io\nSystemCallFilter=socket\n' >/etc/systemd/system/odd.service
 systemctl daemon-reload
 nagleshim host enable --library /opt/odd/libnagleshim.so --unit odd || echo "filter $?"
-for unit in 'odd\x2dname' odd@link odd@a@b; do
-    systemctl restart "$unit"
-    sleep 0.2
-    printf '%s:' "$unit"
-    grep -oE '/(app/other|opt/odd/libnagleshim).so' "/proc/$(systemctl show -p MainPID --value "$unit")/maps" | sort -u | tr '\n' ' '
-    echo
-done
-nagleshim host disable >/dev/null
+rm -r /etc/systemd/system/{alias,odd@link,odd@a@b}.service.d
 find /etc/ld.so.preload* /etc/systemd/system/*.service.d 2>/dev/null | sed 's/^/left: /'
 systemctl stop 'odd@*' 'odd\x2dname'
 rm -r /opt/odd /etc/systemd/system/{odd*,alias.service} /etc/systemd/system.conf.d
 END
     local unit
     for unit in 'odd\x2dname' odd@link odd@a@b; do
-        grep -qxF "$unit:/app/other.so /opt/odd/libnagleshim.so " <<<"$output"
+        grep -qxF "written: $unit:/opt/odd/libnagleshim.so " <<<"$output"
+        grep -qxF "pasted: $unit:/app/other.so /opt/odd/libnagleshim.so " <<<"$output"
     done
     grep -qxF "nagleshim host: 'odd@' stands for several services: name each one, an instance as odd@1 for example" <<<"$output"
     grep -qx 'template 2' <<<"$output"
-    grep -qF "first add 'SystemCallFilter=getpeername getsockname getsockopt recvfrom setsockopt' to the unit" <<<"$output"
+    grep -qx "SystemCallFilter=getpeername getsockname getsockopt recvfrom setsockopt" <<<"$output"
     grep -qx 'filter 2' <<<"$output"
     [[ $(grep -c 'nagleshim host: ' <<<"$output") -eq 2 && $output != *'left: '* && $output != *'cannot be preloaded'* ]]
     diff "$BATS_FILE_TMPDIR/before" <(configuration)

@@ -49,14 +49,14 @@ both_log() {
 @test "one ld.so.preload gives programs of both kinds their library, and nothing is printed" {
     make_both
     both_log '^$'
-    host enable --root "$R" --preload --library "$WIDE/libnagleshim.so"
+    host enable --preload --library "$WIDE/libnagleshim.so"
     expect_status 0
     [[ $(<"$R/etc/ld.so.preload") == libnagleshim.so ]]
     both_log '^[^ ]* nagleshim\[[0-9]+\]: [a-z]+: 3 TCP sockets, .* bursts joined 10, '
-    host status --root "$R"
+    host status
     expect 0 output has "/etc/ld.so.preload: libnagleshim.so"
     # Without one of the libraries the name would make each program of its kind print an error.
-    host disable --root "$R" --library "$NARROW/libnagleshim.so"
+    host disable --library "$NARROW/libnagleshim.so"
     expect 0 output has "no longer names"
     both_log '^$'
 }
@@ -64,18 +64,18 @@ both_log() {
 @test "enable warns if there is no library for 32-bit programs, and refuses one that their loader does not find" {
     make_both
     rm "$R$NARROW/libnagleshim.so"
-    host enable --root "$R" --preload --library "$WIDE/libnagleshim.so"
+    host enable --preload --library "$WIDE/libnagleshim.so"
     expect 0 stderr has "each will print an error: there is no libnagleshim.so for 32-bit programs: install the package libnagleshim:i386"
     grep -q "^/usr/lib/nagleshim/.*/libnagleshim.so$" "$R/etc/ld.so.preload"
-    host disable --root "$R"
+    host disable
     put_library /usr/local/lib/other build/i386 i686-linux-gnu-gcc
-    host enable --root "$R" --preload --library "$WIDE/libnagleshim.so"
+    host enable --preload --library "$WIDE/libnagleshim.so"
     expect 2 stderr has "/usr/local/lib/other/libnagleshim.so is not the only file that its loader may find"
     [[ ! -e $R/etc/ld.so.preload ]]
     # A name that no loader finds is not good.
     rm "$R$WIDE/libnagleshim.so"
     echo libnagleshim.so >"$R/etc/ld.so.preload"
-    host status --root "$R"
+    host status
     expect 1 output has "is in no directory that the loader searches"
 }
 
