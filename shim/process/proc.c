@@ -42,15 +42,6 @@ int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context)
     return any ? 0 : -ENOENT;
 }
 
-static void take_status_line(struct ns_proc *proc, const char *line)
-{
-    unsigned real, effective;
-    if (sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2)
-        proc->user = effective;
-    else if (sscanf(line, "Tgid:\t%d", &proc->process) != 1)
-        sscanf(line, "Seccomp:\t%d", &proc->seccomp);
-}
-
 FILE *ns_proc_stream(int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
@@ -61,6 +52,19 @@ DIR *ns_proc_list(int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? NULL : fdopendir(fd);
+}
+
+int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc)
+{
+    NS_AUTO_FCLOSE FILE *status = ns_proc_stream(directory, name);
+    char line[256];
+    if (!status)
+        return -errno;
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "Uid:\t%u\t%u", &proc->real_user, &proc->user) != 2 &&
+            sscanf(line, "Tgid:\t%d", &proc->process) != 1)
+            sscanf(line, "Seccomp:\t%d", &proc->seccomp);
+    return 0;
 }
 
 /* See proc_pid_stat(5). */
@@ -96,7 +100,7 @@ bool ns_state_is_gone(int directory, const char *name)
 
 int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
 {
-    char path[64], line[256];
+    char path[64];
     *proc = (struct ns_proc){.dir = -1, .memory = memory, .pid = pid, .process = pid};
     snprintf(path, sizeof path, "/proc/%d", pid);
     proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -105,11 +109,9 @@ int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
         bool hidden = errno == ENOENT && kill(pid, 0) != 0 && errno == EPERM;
         return hidden ? -EPERM : -ESRCH;
     }
-    NS_AUTO_FCLOSE FILE *status = ns_proc_stream(proc->dir, "status");
-    if (!status)
-        return errno == ENOENT ? -ESRCH : -errno;
-    while (fgets(line, sizeof line, status))
-        take_status_line(proc, line);
+    int error = ns_proc_read_status(proc->dir, "status", proc);
+    if (error)
+        return error == -ENOENT ? -ESRCH : error;
     ns_state_read(proc->dir, "stat", &proc->state);
     if (memory < 0)
         proc->memory = openat(proc->dir, "mem", O_RDONLY | O_CLOEXEC);

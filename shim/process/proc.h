@@ -31,7 +31,7 @@ struct ns_proc {
     pid_t pid;
     /* from status and stat, which anybody may read */
     pid_t process;         /* the thread group: differs from pid if that is a thread's number */
-    uid_t user;            /* effective */
+    uid_t user, real_user; /* effective; real, which set-user-ID programs do not change */
     int seccomp;           /* 0: none; 1: strict; 2: filter */
     struct ns_state state; /* all zero: unknown */
     /* from ns_proc_look */
@@ -46,6 +46,9 @@ DIR *ns_proc_list(int directory, const char *name);
 
 /* name: the path of the file relative to directory. 0 or -errno. */
 int ns_state_read(int directory, const char *name, struct ns_state *state);
+
+/* The same for its file status: process, user, real_user and seccomp. Waits for nothing. */
+int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc);
 
 /* Is the process exiting, a zombie, or gone? */
 bool ns_state_is_gone(int directory, const char *name);

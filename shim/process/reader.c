@@ -48,7 +48,7 @@ static struct reader {
  * none. One user may not use up all of them. */
 static struct stuck {
     pid_t pid;
-    unsigned user;
+    uid_t user;
 } stuck[STUCK_MOST];
 
 static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -145,16 +145,13 @@ static int start(int memory)
     return error;
 }
 
-/* Its real user: a program that is set-user-ID does not change that one. */
-static unsigned user_of(pid_t pid)
+static uid_t user_of(pid_t pid)
 {
-    char path[32], line[256];
-    unsigned user = 0;
+    char path[32];
+    struct ns_proc proc = {0};
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    NS_AUTO_FCLOSE FILE *status = fopen(path, "re");
-    while (status && fgets(line, sizeof line, status) && sscanf(line, "Uid:\t%u", &user) != 1)
-        ;
-    return user;
+    ns_proc_read_status(AT_FDCWD, path, &proc);
+    return proc.real_user;
 }
 
 /* Collects readers that have ended. May no further one have to wait for this process? */
@@ -166,7 +163,7 @@ static bool is_full(pid_t pid)
             stuck[i].pid = 0;
         all += stuck[i].pid != 0;
     }
-    const unsigned user = all ? user_of(pid) : 0;
+    const uid_t user = all ? user_of(pid) : 0;
     for (size_t i = 0; all && i < STUCK_MOST; i++)
         of_user += stuck[i].pid && stuck[i].user == user;
     return all == STUCK_MOST || of_user >= STUCK_MOST_OF_USER;
