@@ -95,7 +95,7 @@ int main(void) { return pause(); }'
         start rules env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=rules "$PROBES/doctor_patient" pause
         "$NS" doctor --all'
     expect_status 1
-    row older '\?' 0 "use the command of version 9.9?]0;x"
+    row older version 0 "use the command of version 9.9?]0;x"
     row rules works 0 "the library in it is version 9.9?]0;x, and this command is $(sed -n 's/^VERSION := //p' Makefile)"
     expect_verdict "the library works in 1 of 2 processes that have TCP sockets or the library"
 }
@@ -164,7 +164,7 @@ PYTHON
         until grep -q doctor_status /proc/$!/maps; do :; done
         "$NS" doctor --all'
     expect_status 0
-    row hangs starts 0 "it has not finished starting; if this does not change, it hangs in code that runs before main"
+    row hangs starting 0 "it has not finished starting; if this does not change, it hangs in code that runs before main"
     expect_verdict "the library works in 1 of 1 processes that have TCP sockets or the library"
     # Alone, it leaves the question open.
     scene 'env LD_PRELOAD="$PROBES/doctor_status.so" NS_TEST_STATUS=hang "$PROBES/doctor_patient" pause 3>&- &

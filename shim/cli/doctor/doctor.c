@@ -90,17 +90,6 @@ static void add_counters(cJSON *object, const struct ns_loaded *loaded)
 #undef NS_COUNTER
 }
 
-/* The column LIBRARY. */
-static const char *column(enum ns_shim shim, const struct ns_finding *verdict)
-{
-    return !verdict                             ? "works"
-           : shim == NS_SHIM_OFF                ? "off"
-           : shim == NS_SHIM_DISABLED           ? "disabled"
-           : shim == NS_SHIM_STARTING           ? "starts"
-           : verdict->kind == NS_FINDING_REASON ? "no"
-                                                : "?";
-}
-
 /* The process in the list "processes". */
 static void add_entry(const struct ns_examination *examination)
 {
@@ -115,7 +104,7 @@ static void add_entry(const struct ns_examination *examination)
     cJSON_AddBoolToObject(entry, "elsewhere", examination->facts.lives_elsewhere);
     cJSON_AddNumberToObject(entry, "sockets", examination->facts.sockets);
     ns_output_text(entry, "works", ns_findings_works(findings));
-    ns_output_text(entry, "library", column(loaded->shim, ns_findings_verdict(findings)));
+    ns_output_text(entry, "library", ns_shim_name(loaded->shim));
     ns_output_text(entry, "library_file", loaded->path[0] ? loaded->path : NULL);
     ns_output_text(entry, "version", loaded->library[0] ? loaded->library : NULL);
     ns_output_text(entry, "policy",
@@ -216,7 +205,7 @@ static void print_row(const struct ns_examination *examination)
     const struct ns_finding *verdict = ns_findings_verdict(findings);
     ns_print(stdout, "%7d %-15s %3u %-8s ", examination->facts.proc.process,
              examination->facts.name, examination->facts.sockets,
-             column(examination->facts.loaded.shim, verdict));
+             ns_shim_name(examination->facts.loaded.shim));
     if (!verdict)
         ns_print(stdout, "policy %s",
                  examination->facts.policy[0]    ? examination->facts.policy
