@@ -56,6 +56,21 @@ static int end_file(struct ns_outfile *file, int status)
     return ns_outfile_write(file, text) ? status : NS_EXIT_ERROR;
 }
 
+static int start(const struct ns_verb *verb)
+{
+    static int (*const functions[])(void) = {
+#define NS_VERB(word, function, ...) function,
+#include "cli/verbs.def"
+#undef NS_VERB
+    };
+    return functions[verb - ns_verbs]();
+}
+
+static bool is_run(void)
+{
+    return ns_cli_verb && strcmp(ns_cli_verb, "run") == 0;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -84,11 +99,11 @@ static int dispatch(int argc, char **argv)
     if (!mistake && *verb->lists && !ns_outfile_open(&file))
         return NS_EXIT_ERROR;
     if (!mistake && *verb->lists && file.name)
-        return end_file(&file, verb->main());
+        return end_file(&file, start(verb));
     if (!mistake)
-        return ns_output_end(verb->main());
+        return ns_output_end(start(verb));
     ns_say("%s", mistake);
-    return ns_output_end(verb->main == ns_run_main ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR);
+    return ns_output_end(is_run() ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR);
 }
 
 /* A file that is opened with the number of a closed standard descriptor would get its messages.
@@ -109,13 +124,13 @@ int main(int argc, char **argv)
     /* By lines, so that stdout and stderr keep their order if both go to one file. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int status = dispatch(argc, argv);
-    bool is_run = ns_cli_verb && strcmp(ns_cli_verb, "run") == 0;
+    const bool was_run = is_run();
     ns_cli_verb = NULL;
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {
         ns_say("cannot write to standard output%s%s", errno ? ": " : "",
                errno ? strerror(errno) : "");
-        return is_run ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
+        return was_run ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
     }
     return status;
 }

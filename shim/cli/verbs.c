@@ -19,7 +19,7 @@ enum operands { NOTHING, FILES, PROGRAM, TOPICS, HOST };
 
 const struct ns_verb ns_verbs[] = {
 #define NS_VERB(word, function, operands, lists, usage, summary, about)                            \
-    {#word, function, lists, usage, summary, about, operands == PROGRAM, operands != NOTHING},
+    {#word, lists, usage, summary, about, operands == PROGRAM, operands != NOTHING},
 #include "cli/verbs.def"
 #undef NS_VERB
     {0},

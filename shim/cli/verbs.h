@@ -43,7 +43,6 @@ enum ns_takes {
 
 struct ns_verb {
     const char *word;
-    int (*main)(void);
     const char *lists, *usage, *summary, *about;
     bool runs_a_program; /* the first word that is not an option ends the options */
     bool takes_words;    /* that are not options */

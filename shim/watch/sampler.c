@@ -10,7 +10,6 @@ enum {
     INTERVAL_MS = 2,
     INTERVAL_MANY_MS = 4, /* if connections take turns */
     TURN_MS = 250,
-    BUSY_MS = 2000,  /* since the last traffic */
     IDLE_ROUNDS = 5, /* connections without traffic are sampled in every fifth round */
     LATE_MS = 20,    /* a hold lasts 40 ms and needs two samples */
     SHARE = 20,      /* samples take 1/SHARE of a processor */
@@ -29,16 +28,11 @@ void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *cont
     };
 }
 
-bool ns_sampler_was_busy(const struct ns_look *look)
-{
-    return look->unsent || look->unacked || look->since_sent_ms < BUSY_MS ||
-           look->since_received_ms < BUSY_MS;
-}
-
 bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now)
 {
-    return connection->suspect || (connection->watched.active_at &&
-                                   connection->watched.active_at + (uint64_t)BUSY_MS * MS > now);
+    return connection->suspect ||
+           (connection->watched.active_at &&
+            connection->watched.active_at + (uint64_t)NS_TABLE_BUSY_MS * MS > now);
 }
 
 static void take_look(struct ns_sampler *sampler, struct ns_connection *connection,
@@ -50,7 +44,7 @@ static void take_look(struct ns_sampler *sampler, struct ns_connection *connecti
                  (last->at > 0 &&
                   (seen->sent_segments != last->sent_segments || seen->received != last->received));
     connection->watched.traffic |= moves;
-    if (moves || (last->at == 0 && ns_sampler_was_busy(seen)))
+    if (moves || (last->at == 0 && ns_table_was_busy(seen)))
         connection->watched.active_at = seen->at;
     connection->suspect = seen->unsent > 0 && seen->unsent < seen->mss && seen->unacked > 0;
     sampler->tally.looks++;

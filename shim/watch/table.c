@@ -62,6 +62,12 @@ bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *
     return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
 }
 
+bool ns_table_was_busy(const struct ns_look *look)
+{
+    return look->unsent || look->unacked || look->since_sent_ms < NS_TABLE_BUSY_MS ||
+           look->since_received_ms < NS_TABLE_BUSY_MS;
+}
+
 struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *place,
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool *full)
@@ -70,7 +76,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     *full = false;
     if (connection)
         return connection;
-    if (table->n_live >= NS_TABLE_EAGER && !ns_sampler_was_busy(&seen->look))
+    if (table->n_live >= NS_TABLE_EAGER && !ns_table_was_busy(&seen->look))
         return NULL;
     *full = table->n_live + table->n_ended >= NS_TABLE_MOST;
     if (*full)

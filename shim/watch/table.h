@@ -14,6 +14,7 @@ enum {
     NS_TABLE_EAGER = 8192, /* connections that are kept even if they are idle */
     NS_TABLE_MOST = 32768, /* connections in all, including ended ones */
     NS_TABLE_ENDS = 16384,
+    NS_TABLE_BUSY_MS = 2000, /* a connection is busy for so long after the last traffic */
 };
 
 struct ns_connection {
@@ -39,6 +40,9 @@ struct ns_table {
 /* The live connection of a chosen process whose other end is this socket; NULL: none. */
 struct ns_connection *ns_table_other_end(struct ns_table *table, const struct ns_netns *netns,
                                          const struct ns_diag_key *key);
+
+/* Does its first sample show recent traffic? */
+bool ns_table_was_busy(const struct ns_look *look);
 
 /* Find or add the connection of a socket with a known owner. NULL: there are many, and this one is
  * not busy; or there is no room, then *full is set. */
@@ -87,8 +91,6 @@ void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *cont
 void ns_sampler_take(struct ns_sampler *sampler, struct ns_connection *connection,
                      const struct ns_look *seen);
 
-/* Does its first sample show recent traffic? */
-bool ns_sampler_was_busy(const struct ns_look *look);
 bool ns_sampler_is_busy(const struct ns_connection *connection, uint64_t now);
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection);
 

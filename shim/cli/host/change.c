@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns which entries `nagleshim host` changes, and how it changes a file: as a whole or not at all,
- * and so that the change can be undone. A program that starts meanwhile finds the old file or the
+/* Owns how `nagleshim host` changes a file: as a whole or not at all, and so that the change can be
+ * undone. A program that starts meanwhile finds the old file or the
  * new one. */
 #include "cli/host/host.h"
 
@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
-{
-    char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
-    if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
-        return false;
-    snprintf(path, sizeof path, "%.*s", (int)length, entry);
-    if (!host->only || strcmp(path, host->only) == 0)
-        return true;
-    if (*path != '/') /* the loader searches for it */
-        return ns_host_is_found(path, host->only);
-    return realpath(path, real) && realpath(host->only, meant) && strcmp(real, meant) == 0;
-}
 
 int ns_change_make(struct ns_change *change)
 {

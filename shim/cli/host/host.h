@@ -35,10 +35,6 @@ struct ns_change {
 int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
 
-/* Is this library the only file that the loader of its programs may find for a name without a
- * slash? */
-bool ns_host_is_found(const char *name, const char *library);
-
 int ns_host_preload_enable(const struct ns_host *host);
 int ns_host_preload_disable(const struct ns_host *host, bool *changed);
 

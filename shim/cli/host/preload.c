@@ -49,7 +49,9 @@ static const struct {
     uint16_t machine; /* ns_elf.narrow */
 } narrow_loaders[] = {{"/lib/ld-linux.so.2", EM_386}, {"/lib/ld-linux-armhf.so.3", EM_ARM}};
 
-bool ns_host_is_found(const char *name, const char *library)
+/* Is this library the only file that the loader of its programs may find for a name without a
+ * slash? */
+static bool is_found(const char *name, const char *library)
 {
     char found[PATH_MAX], meant[PATH_MAX];
     uint16_t narrow = 0;
@@ -58,6 +60,19 @@ bool ns_host_is_found(const char *name, const char *library)
             narrow = narrow_loaders[i].machine;
     return ns_preload_search(name, narrow, found) == 1 && realpath(library, meant) &&
            strcmp(found, meant) == 0;
+}
+
+bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
+{
+    char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
+    if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)length, entry);
+    if (!host->only || strcmp(path, host->only) == 0)
+        return true;
+    if (*path != '/') /* the loader searches for it */
+        return is_found(path, host->only);
+    return realpath(path, real) && realpath(host->only, meant) && strcmp(real, meant) == 0;
 }
 
 /* May 32-bit programs start here, too? Then a path would fit one kind of program only, but each
@@ -82,7 +97,7 @@ static bool name_for_both(const struct ns_host *host, const char **name)
             const char *reason = ns_trial_replaceable(libraries[j]);
             if (reason)
                 return NS_REFUSE("%s", reason);
-            if (!ns_host_is_found(NS_LIBRARY_NAME, libraries[j]))
+            if (!is_found(NS_LIBRARY_NAME, libraries[j]))
                 return NS_REFUSE(
                     "%s is not the only file that its loader may find for " NS_LIBRARY_NAME
                     ", the name that fits 32-bit programs, too: install it in a directory that "
