@@ -37,6 +37,7 @@ static const struct {
     [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_OTHERS] = {"others", "another cure of their control group is in force"},
+    [NS_CURE_EARLIER] = {"earlier", "an earlier cure has set their options, and goes on"},
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -169,6 +170,10 @@ static void print_groups(const struct ns_cure *cure)
         const struct ns_group *group = &cure->groups.at[i];
         const bool was_cured = group->kept || cure->list || cure->seconds > 0;
         const char *path = *group->path ? group->path : "a group that was removed";
+        if (cure->list && group->is_ending) {
+            ns_output_line("%s: an undo could not restore all sockets; repeat it", path);
+            continue;
+        }
         if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
             continue;
         const struct ns_group *above = cure->undo ? ns_groups_above(&cure->cured, path) : NULL;
@@ -202,7 +207,7 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
                            ? "Connections accepted by these listeners inherit the options, and "
                              "keep TCP_NODELAY at an undo. "
                            : "");
-    if (cure->dry_run)
+    if (cure->dry_run || (cure->groups.n > 0 && !ns_groups_exist(&cure->groups)))
         return;
     const char *what = "";
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
@@ -342,18 +347,31 @@ static const char *reason_of(int error, const struct ns_policy *policy)
     return strerror(-error);
 }
 
+/* Finds the groups that were selected, and those that are cured. Returns NS_EXIT_YES, or the exit
+ * status after a message. */
 static int find_groups(struct ns_cure *cure)
 {
     const char *word = cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP);
-    if (word)
-        return ns_groups_find(&cure->groups, word, cure->unit);
-    if (cure->all && !cure->undo)
-        return ns_groups_find_root(&cure->groups);
-    for (size_t i = 0; cure->all && i < cure->cured.n; i++) {
+    const int unreadable = ns_groups_find_cured(&cure->cured);
+    int error = word                       ? ns_groups_find(&cure->groups, word, cure->unit)
+                : cure->all && !cure->undo ? ns_groups_find_root(&cure->groups)
+                                           : 0;
+    if (error && word)
+        return NS_FAIL("there is no control group %s'%s'%s%s", cure->unit ? "of the unit " : "",
+                       word, error == -ENODEV ? ": " : "",
+                       error == -ENODEV ? reason_of(error, cure->policy) : "");
+    if (unreadable && cure->list) {
+        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
+               strerror(-unreadable));
+        return NS_EXIT_DENIED;
+    }
+    for (size_t i = 0; cure->all && cure->undo && i < cure->cured.n; i++) {
         NS_GROW(cure->groups.at, cure->groups.n);
         cure->groups.at[cure->groups.n++] = cure->cured.at[i];
     }
-    return 0;
+    cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
+    cure->by_kernel = cure->cured.n > 0;
+    return NS_EXIT_YES;
 }
 
 /* Ends the cure of new connections in the groups. 0, or -errno without a change. */
@@ -407,30 +425,16 @@ static void say_reason(const struct ns_cure *cure, const char *path, int error)
            reason_of(error, cure->policy));
 }
 
-/* Finds the groups and lets the kernel cure their new connections, or says why it does not. Returns
- * NS_EXIT_YES, also if there is a reason; NS_EXIT_NO: nothing may be changed; NS_EXIT_ERROR: there
- * is no such group. */
+/* Lets the kernel cure the new connections of the groups, or ends that, or says why it does not.
+ * Returns NS_EXIT_YES, also if there is a reason; NS_EXIT_NO: nothing may be changed. */
 static int begin_groups(struct ns_cure *cure)
 {
-    const bool by_word = cure->unit || ns_option_text(NS_CURE_CGROUP);
-    const bool by_group = by_word || cure->all;
-    const int unreadable = ns_groups_find_cured(&cure->cured);
-    int error = find_groups(cure);
-    if (error && by_word)
-        return NS_FAIL("there is no control group %s'%s'%s%s", cure->unit ? "of the unit " : "",
-                       cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP),
-                       error == -ENODEV ? ": " : "",
-                       error == -ENODEV ? reason_of(error, cure->policy) : "");
-    if (unreadable && cure->list) {
-        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
-               strerror(-unreadable));
-        return NS_EXIT_DENIED;
-    }
-    if (!error && cure->undo && by_group && !cure->list)
-        error = unreadable ? unreadable : undo_groups(cure);
+    int error = cure->refusal;
+    if (!error && cure->undo && !cure->list)
+        error = undo_groups(cure);
     else if (!error && cure->groups.n > 0 && !cure->undo)
         error = cure_groups(cure);
-    cure->by_kernel = cure->cured.n > 0 || (cure->cures_new && !cure->undo);
+    cure->by_kernel |= cure->cures_new && !cure->undo;
     cure->refusal = error;
     if (error)
         say_reason(cure, "", error);
@@ -463,26 +467,31 @@ static int revert(struct ns_cure *cure)
 
 static int cure_sockets(struct ns_cure *cure)
 {
-    int error = begin_groups(cure);
-    cure->follow &= !cure->dry_run;
+    int refused = find_groups(cure), error = refused ? 0 : ns_cure_begin(cure);
+    if (!refused && !error && cure->seconds > 0)
+        error = ns_cure_spare(cure);
     if (error)
-        return error;
+        return ns_watch_say_error(*cure->pids, error);
+    if (!refused)
+        refused = begin_groups(cure);
+    cure->follow &= !cure->dry_run;
+    if (refused)
+        return refused;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
     if (cure->seconds > 0) /* a closed pipe must not end it before the revert */
         signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
-    error = ns_cure_begin(cure);
-    const bool has_begun = !error;
-    if (has_begun && cure->follow)
+    if (cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
-    else if (has_begun)
+    else
         error = ns_cure_scan(cure, false);
-    if (has_begun && cure->seconds > 0) {
+    if (cure->seconds > 0) {
         int failed = revert(cure);
         error = error ? error : failed;
     }
-    if (!error && cure->undo && !cure->dry_run) /* an undo that failed can be repeated */
+    /* An undo that failed, or did not reach all sockets, can be repeated. */
+    if (!error && cure->undo && !cure->dry_run && ns_cure_is_complete(cure))
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");

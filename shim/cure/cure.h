@@ -17,6 +17,7 @@ enum ns_cure_result {
     NS_CURE_ACCEPTS,   /* the kernel treats what the listener accepts */
     NS_CURE_NO_RULE,   /* undo: nothing is to be restored */
     NS_CURE_OTHERS,    /* its process belongs to another group that is cured */
+    NS_CURE_EARLIER,   /* --for: an earlier cure has changed it */
     NS_CURE_MPTCP,     /* it can have no mark */
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
@@ -55,6 +56,7 @@ struct ns_cure {
     double seconds; /* of --for, or 0 */
     const struct ns_policy *policy;
     int least_delack;
+    bool spares;       /* see ns_cure_spare */
     bool cures_new;    /* the kernel cures the new connections of groups */
     bool sets_nodelay; /* and sets TCP_NODELAY there */
     /* state of the scan */
@@ -93,8 +95,15 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh);
 /* Were there sockets, of --port if that was given, whose process could not be examined? */
 bool ns_cure_has_unowned(const struct ns_cure *cure);
 
+/* Did an undo reach every socket of the selected processes? */
+bool ns_cure_is_complete(const struct ns_cure *cure);
+
 /* Closes the network namespaces of processes, until the next scan with refresh. */
 void ns_cure_release_owners(struct ns_cure *cure);
+
+/* Notes the sockets that an undo would restore now. From then on, they are left as they are. 0 or
+ * -errno. */
+int ns_cure_spare(struct ns_cure *cure);
 
 /* From now on, restores the sockets; those that were treated, too. */
 void ns_cure_reverse(struct ns_cure *cure);

@@ -56,6 +56,14 @@ static uint64_t id_of(const char *path)
     return is_group ? st.st_ino : 0;
 }
 
+bool ns_groups_exist(const struct ns_groups *groups)
+{
+    size_t i = 0;
+    while (i < groups->n && id_of(groups->at[i].path) != groups->at[i].id)
+        i++;
+    return i < groups->n;
+}
+
 static int add_directory(struct ns_groups *groups, const char *path)
 {
     const uint64_t id = id_of(path);

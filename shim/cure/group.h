@@ -22,6 +22,7 @@ struct ns_group {
     char path[PATH_MAX];          /* "": it was removed */
     uint64_t id;                  /* the inode number of its directory */
     bool kept;                    /* its programs have names */
+    bool is_ending;               /* an undo has ended its cure and could not restore all sockets */
     int links[NS_GROUP_PROGRAMS]; /* of programs without names, or -1 */
     char policy[256]; /* of its programs, as ns_groups_cure got it; "": it is not known */
     int error;        /* why the kernel does not cure its new connections */
@@ -75,6 +76,9 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
  * are in force, as those of a cure --follow are. 0; -EACCES: no permission to read the names;
  * -ENOTDIR: as below. No such group is no error. */
 int ns_groups_find_cured(struct ns_groups *groups);
+
+/* Is one of them still there? */
+bool ns_groups_exist(const struct ns_groups *groups);
 
 /* Makes the directory of the names and locks it, until the process ends, against other cures and
  * undos, for which it waits some seconds. is_dry: does neither. 0; -ENXIO: there is no BPF file

@@ -234,6 +234,7 @@ static int read_names(struct ns_groups *groups)
             ns_groups_add(groups, "", id);
             struct ns_group *group = &groups->at[groups->n - 1];
             group->kept = true;
+            group->is_ending = access(name_of(id, programs[0].name), F_OK) != 0 && errno == ENOENT;
             (void)!readlink(name_of(id, POLICY), group->policy, sizeof group->policy - 1);
         }
     }
@@ -249,14 +250,16 @@ int ns_groups_find_cured(struct ns_groups *groups)
     return error;
 }
 
-/* Has the group ended, or did its cure fail before the first program ran? Its path does not say so:
- * users may nest groups until that is too long. */
+/* Has the group ended, or was its cure ended before the first program ran? That one has no POLICY,
+ * other than an undo that can be repeated. A path does not say whether its group has ended: users
+ * may nest groups until it is too long. */
 static bool is_over(uint64_t group)
 {
     struct bpf_link_info info = {0};
+    char byte;
     NS_AUTO_CLOSE int link = open_link(group, 0);
     if (link < 0)
-        return link == -ENOENT;
+        return link == -ENOENT && readlink(name_of(group, POLICY), &byte, 1) < 0 && errno == ENOENT;
     return BPF(BPF_OBJ_GET_INFO_BY_FD, .info = {.bpf_fd = (uint32_t)link,
                                                 .info_len = sizeof info,
                                                 .info = address(&info)}) == 0 &&

@@ -244,9 +244,19 @@ static void treat_all(struct ns_cure *cure)
         if (is_done) {
             place->treated = socket->cookie;
             place->tries = 0;
+            place->spared = cure->spares && result == NS_CURE_CHANGED;
         }
         cure->n_left += !is_done;
     }
+}
+
+bool ns_cure_is_complete(const struct ns_cure *cure)
+{
+    unsigned n = ns_cure_has_unowned(cure);
+    for (size_t i = 0; i < cure->n_rows; i++)
+        n += cure->rows[i].results[NS_CURE_STUCK] + cure->rows[i].results[NS_CURE_DENIED] +
+             cure->rows[i].results[NS_CURE_FAILED];
+    return n == 0;
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
@@ -297,13 +307,35 @@ void ns_cure_release_owners(struct ns_cure *cure)
     cure->owners = (struct ns_owners){.all = all};
 }
 
+/* All sockets are new again, but those that are spared. */
+static void forget_treated(struct ns_cure *cure)
+{
+    for (size_t i = 0; i < cure->owners.room; i++)
+        if (!cure->owners.places[i].spared)
+            cure->owners.places[i].treated = 0;
+}
+
+int ns_cure_spare(struct ns_cure *cure)
+{
+    cure->spares = cure->undo = cure->dry_run = true;
+    const int error = ns_cure_scan(cure, false);
+    cure->spares = cure->undo = cure->dry_run = false;
+    forget_treated(cure);
+    forget_processes(&cure->processes);
+    for (struct ns_cure_row *row = cure->rows; row < cure->rows + cure->n_rows; row++) {
+        const struct ns_cure_row found = *row;
+        *row = (struct ns_cure_row){.results[NS_CURE_EARLIER] = found.results[NS_CURE_CHANGED]};
+        memcpy(row->name, found.name, sizeof row->name);
+    }
+    return error;
+}
+
 void ns_cure_reverse(struct ns_cure *cure)
 {
     cure->undo = true;
     cure->follow = false;
     cure->n_rows = 0;
-    for (size_t i = 0; i < cure->owners.room; i++)
-        cure->owners.places[i].treated = 0;
+    forget_treated(cure);
 }
 
 bool ns_cure_is_over(const struct ns_cure *cure)

@@ -459,6 +459,60 @@ END
     expect 0 output is "$(stat -c %i "$group")"
 }
 
+@test "an undo that did not reach every socket can be repeated, also after the cure of another group" {
+    local id
+    id=$(stat -c %i "$group")
+    mkdir "$group/other"
+    start_options
+    cure --cgroup "$group"
+    # Without the right to examine a process that has more capabilities.
+    run --separate-stderr "${inside[@]}" setpriv --bounding-set=-sys_ptrace,-dac_override,-dac_read_search "$NS" cure --undo --cgroup "$group"
+    echo "$output" "$stderr"
+    [[ $(programs_seen) == '0 '* ]]
+    "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id/connections"
+    ! sets_nodelay || options_are 'client 1'
+    if [[ ${NS_KERNEL-} != 5.10.* ]]; then
+        "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"
+        cure --list
+        expect_part output "$group: an undo could not restore all sockets; repeat it"
+        cure --cgroup "$group/other"
+        expect_status 0
+        "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"
+    fi
+    cure --undo --all
+    expect_status 0
+    options_are 'client 0'
+    programs_are 0
+    run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
+    # What is left of a cure that was killed is removed.
+    cure --cgroup "$group"
+    "${inside[@]}" rm "/sys/fs/bpf/nagleshim/$id/connections" "/sys/fs/bpf/nagleshim/$id/policy"
+    cure --cgroup "$group/other"
+    "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id"
+}
+
+@test "no advice is printed for a group that has ended while --follow ran" {
+    local end
+    mkdir "$group/inner"
+    options_in=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
+    for end in goes-on ends; do
+        start_options
+        ns_start follow "${inside[@]}" "$NS" cure --cgroup "$group/inner" --follow
+        ns_wait_for "$T/follow.out" 'python.*(TCP_NODELAY|delayed ACK)'
+        ns_stop options
+        exec 7>&-
+        rm "$T/words"
+        [[ $end == goes-on ]] || rmdir "$group/inner"
+        ns_stop follow
+        cat "$T/follow.out"
+        if [[ $end == goes-on ]]; then
+            grep -q 'To restore the options' "$T/follow.out"
+        else
+            run ! grep 'To restore the options' "$T/follow.out"
+        fi
+    done
+}
+
 @test "a running --follow is seen by host status, doctor and the undo, and decides alone in its group" {
     local other
     start_options

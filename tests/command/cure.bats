@@ -177,6 +177,25 @@ END
     expect_no_part output "(pid ${NS_PID[options]})"
 }
 
+@test "--for leaves the sockets that an earlier cure has set, and restores the others" {
+    start_options
+    # This one sets nothing on the listener, so that what it accepts later is new.
+    cure --pid "${NS_PID[options]}" --policy "$(policy client '{"match": {"role": "client"}}')"
+    echo >&7
+    expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
+    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 2
+    ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
+    ns_join cure
+    grep -qE 'python3?.*: [0-9] sockets not changed: an earlier cure has set their options, and goes on' "$T/cure.out"
+    echo >&7
+    expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
+    cure --undo --pid "${NS_PID[options]}"
+    echo >&7
+    expect_options "client 0 .*" "nodelay 1 .*"
+}
+
 @test "--list shows the processes with options that a cure has set, and changes nothing" {
     start_options
     cure --list

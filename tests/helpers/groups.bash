@@ -35,10 +35,14 @@ cure() {
     run --separate-stderr "${inside[@]}" "$NS" cure "$@"
 }
 
+programs_seen() {
+    "$python" tests/helpers/bpf.py count "$group"
+}
+
 # programs_are N: so many programs see the group's connections and its setsockopt calls.
 programs_are() {
     local found
-    found=$("$python" tests/helpers/bpf.py count "$group")
+    found=$(programs_seen)
     # Before Linux 5.15 no program changes a setsockopt call.
     [[ $found == "$1 $1" || (${NS_KERNEL-} == 5.10.* && $found == "$1 "*) ]] || wrong "not $1 programs each, but $found"
 }
