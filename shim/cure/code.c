@@ -44,40 +44,21 @@ static void land(struct ns_code *code, size_t *last)
     }
 }
 
-static void set(struct ns_code *code, int reg, int32_t value)
-{
-    emit(code, BPF_ALU64 | BPF_MOV | BPF_K, reg, 0, 0, value);
-}
-
-static void copy(struct ns_code *code, int reg, int from)
-{
-    emit(code, BPF_ALU64 | BPF_MOV | BPF_X, reg, from, 0, 0);
-}
-
-static void load(struct ns_code *code, int reg, int base, int offset)
-{
-    emit(code, BPF_LDX | BPF_MEM | BPF_W, reg, base, offset, 0);
-}
-
-static void load_pointer(struct ns_code *code, int reg, int base, int offset)
-{
-    emit(code, BPF_LDX | BPF_MEM | BPF_DW, reg, base, offset, 0);
-}
-
-/* Stores a register: before Linux 6.4 the verifier refuses BPF_ST into the context. */
-static void store(struct ns_code *code, int base, int offset, int reg)
-{
-    emit(code, BPF_STX | BPF_MEM | BPF_W, base, reg, offset, 0);
-}
-
-static void store_number(struct ns_code *code, int offset, int32_t number)
-{
-    emit(code, BPF_ST | BPF_MEM | BPF_W, 10, 0, offset, number);
-}
+/* Single instructions, which the function's code gets. STORE: before Linux 6.4 the verifier refuses
+ * BPF_ST into the context. */
+#define SET(reg, value) emit(code, BPF_ALU64 | BPF_MOV | BPF_K, reg, 0, 0, value)
+#define COPY(reg, from) emit(code, BPF_ALU64 | BPF_MOV | BPF_X, reg, from, 0, 0)
+#define ADD(reg, value) emit(code, BPF_ALU64 | BPF_ADD | BPF_K, reg, 0, 0, value)
+#define LOAD(reg, base, offset) emit(code, BPF_LDX | BPF_MEM | BPF_W, reg, base, offset, 0)
+#define LOAD_POINTER(reg, base, offset) emit(code, BPF_LDX | BPF_MEM | BPF_DW, reg, base, offset, 0)
+#define STORE(base, offset, reg) emit(code, BPF_STX | BPF_MEM | BPF_W, base, reg, offset, 0)
+#define STORE_NUMBER(offset, value) emit(code, BPF_ST | BPF_MEM | BPF_W, 10, 0, offset, value)
+#define TO_HOST(reg, bits) emit(code, BPF_ALU | BPF_END | BPF_TO_BE, reg, 0, 0, bits)
+#define CALL(function) emit(code, BPF_JMP | BPF_CALL, 0, 0, 0, function)
 
 static void end(struct ns_code *code)
 {
-    set(code, 0, 1);
+    SET(0, 1);
     emit(code, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
@@ -85,13 +66,13 @@ static void end(struct ns_code *code)
  * negative. */
 static void call(struct ns_code *code, int function, int socket, int option)
 {
-    copy(code, 1, socket);
-    set(code, 2, IPPROTO_TCP);
-    set(code, 3, option);
-    copy(code, 4, 10);
-    emit(code, BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, VALUE);
-    set(code, 5, sizeof(int));
-    emit(code, BPF_JMP | BPF_CALL, 0, 0, 0, function);
+    COPY(1, socket);
+    SET(2, IPPROTO_TCP);
+    SET(3, option);
+    COPY(4, 10);
+    ADD(4, VALUE);
+    SET(5, sizeof(int));
+    CALL(function);
 }
 
 /* --- The rules ------------------------------------------------------------------------------- */
@@ -106,12 +87,12 @@ static void match_list(struct ns_code *code, const struct ns_endpoint *list, siz
         for (unsigned word = 0; 32 * word < pattern->prefix; word++) {
             const unsigned bits = pattern->prefix - 32 * word;
             const uint32_t mask = bits >= 32 ? UINT32_MAX : ~(UINT32_MAX >> bits);
-            load(code, 1, 10, place + WORD * (int)word);
+            LOAD(1, 10, place + WORD * (int)word);
             if (mask != UINT32_MAX)
                 emit(code, BPF_ALU | BPF_AND | BPF_K, 1, 0, 0, (int32_t)mask);
             jump(code, &other, BPF_JNE, 1, ntohl(pattern->addr.s6_addr32[word]) & mask);
         }
-        load(code, 1, 10, place + PORT);
+        LOAD(1, 10, place + PORT);
         jump(code, &other, BPF_JLT, 1, pattern->port_low);
         jump(code, &other, BPF_JGT, 1, pattern->port_high);
         jump(code, &found, BPF_JA, 0, 0);
@@ -139,28 +120,27 @@ static const struct end of_context[] = {END(bpf_sock_ops, local, local, 0),
 /* Writes one end of the connection to the stack, from the structure in register base. */
 static void read_address(struct ns_code *code, int base, const struct end *end, int place)
 {
-    const int to_host = BPF_ALU | BPF_END | BPF_TO_BE; /* the same as from big endian */
     size_t is_v6 = 0, done = 0;
-    load(code, 1, base, end->family);
+    LOAD(1, base, end->family);
     jump(code, &is_v6, BPF_JNE, 1, AF_INET);
-    store_number(code, place, 0);
-    store_number(code, place + WORD, 0);
-    store_number(code, place + 2 * WORD, 0xFFFF);
-    load(code, 1, base, end->v4);
-    emit(code, to_host, 1, 0, 0, 32);
-    store(code, 10, place + 3 * WORD, 1);
+    STORE_NUMBER(place, 0);
+    STORE_NUMBER(place + WORD, 0);
+    STORE_NUMBER(place + 2 * WORD, 0xFFFF);
+    LOAD(1, base, end->v4);
+    TO_HOST(1, 32);
+    STORE(10, place + 3 * WORD, 1);
     jump(code, &done, BPF_JA, 0, 0);
     land(code, &is_v6);
     for (int offset = 0; offset < 16; offset += 4) {
-        load(code, 1, base, end->v6 + offset);
-        emit(code, to_host, 1, 0, 0, 32);
-        store(code, 10, place + WORD / 4 * offset, 1);
+        LOAD(1, base, end->v6 + offset);
+        TO_HOST(1, 32);
+        STORE(10, place + WORD / 4 * offset, 1);
     }
     land(code, &done);
     emit(code, BPF_LDX | BPF_MEM | (end->swaps == 16 ? BPF_H : BPF_W), 1, base, end->port, 0);
     if (end->swaps)
-        emit(code, to_host, 1, 0, 0, end->swaps);
-    store(code, 10, place + PORT, 1);
+        TO_HOST(1, end->swaps);
+    STORE(10, place + PORT, 1);
 }
 
 unsigned ns_code_options_of(const struct ns_rule *rule)
@@ -197,7 +177,7 @@ static void match_rules(struct ns_code *code, const struct ns_policy *policy, in
         read_address(code, base, &ends[1], REMOTE);
     }
     bool is_last = false; /* the verifier refuses instructions that are never reached */
-    set(code, 7, 0);
+    SET(7, 0);
     for (size_t i = 0; policy->enabled && !is_last && i < policy->n_rules; i++) {
         const struct ns_rule *rule = &policy->rules[i];
         size_t other = 0;
@@ -210,7 +190,7 @@ static void match_rules(struct ns_code *code, const struct ns_policy *policy, in
         if (rule->remote.list)
             match_list(code, rule->remote.list, rule->remote.n, REMOTE, &other);
         is_last = !other;
-        set(code, 7, (int32_t)ns_code_options_of(rule));
+        SET(7, (int32_t)ns_code_options_of(rule));
         jump(code, &found, BPF_JA, 0, 0);
         land(code, &other);
     }
@@ -229,49 +209,49 @@ int ns_code_connections(struct ns_code *code, const struct ns_policy *policy, in
     if (policy->n_rules + count_addresses(policy) > NS_CODE_ENTRIES_MOST)
         return -E2BIG;
     code->n = 0;
-    load(code, 9, 1, offsetof(struct bpf_sock_ops, op));
+    LOAD(9, 1, offsetof(struct bpf_sock_ops, op));
     jump(code, &out, BPF_JLT, 9, BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB);
     jump(code, &out, BPF_JGT, 9, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-    copy(code, 6, 1);
+    COPY(6, 1);
     /* The program of an inner group, which runs first, may have chosen. The kernel does not use
      * this field here. If a program of somebody else has written it since, a flag of the socket
      * shows the same. */
-    load(code, 1, 6, offsetof(struct bpf_sock_ops, reply));
+    LOAD(1, 6, offsetof(struct bpf_sock_ops, reply));
     jump(code, &out, BPF_JEQ, 1, NS_KERNEL_MAGIC);
     jump(code, &first, BPF_JEQ, 1, 0);
-    load(code, 1, 6, FLAGS);
+    LOAD(1, 6, FLAGS);
     jump(code, &out, BPF_JSET, 1, BPF_SOCK_OPS_RTO_CB_FLAG);
     land(code, &first);
     match_rules(code, policy, 6, of_context);
     jump(code, &leave, BPF_JEQ, 7, 0);
-    set(code, 1, NS_KERNEL_MAGIC);
-    store(code, 6, offsetof(struct bpf_sock_ops, reply), 1);
-    load(code, 2, 6, FLAGS);
+    SET(1, NS_KERNEL_MAGIC);
+    STORE(6, offsetof(struct bpf_sock_ops, reply), 1);
+    LOAD(2, 6, FLAGS);
     emit(code, BPF_ALU64 | BPF_OR | BPF_K, 2, 0, 0, BPF_SOCK_OPS_RTO_CB_FLAG);
-    copy(code, 1, 6);
-    emit(code, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_sock_ops_cb_flags_set);
+    COPY(1, 6);
+    CALL(BPF_FUNC_sock_ops_cb_flags_set);
     jump(code, &sets, BPF_JSET, 7, NS_CODE_NODELAY);
     land(code, &leave);
     /* What a listener has in the mark's option is its program's; here it would be a mark. */
     jump(code, &ack, BPF_JNE, 9, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-    store_number(code, VALUE, NS_MARK_NONE);
+    STORE_NUMBER(VALUE, NS_MARK_NONE);
     call(code, BPF_FUNC_setsockopt, 6, NS_MARK_OPTION);
     jump(code, &ack, BPF_JA, 0, 0);
     land(code, &sets);
-    store_number(code, VALUE, 0);
+    STORE_NUMBER(VALUE, 0);
     call(code, BPF_FUNC_getsockopt, 6, TCP_NODELAY);
-    set(code, 8, NS_MARK_OWN_0);
-    load(code, 1, 10, VALUE);
+    SET(8, NS_MARK_OWN_0);
+    LOAD(1, 10, VALUE);
     emit(code, BPF_ALU64 | BPF_SUB | BPF_X, 8, 1, 0, 0);
-    store_number(code, VALUE, 1);
+    STORE_NUMBER(VALUE, 1);
     call(code, BPF_FUNC_setsockopt, 6, TCP_NODELAY);
     jump(code, &ack, BPF_JNE, 0, 0); /* before Linux 6.1 */
-    store(code, 10, VALUE, 8);
+    STORE(10, VALUE, 8);
     call(code, BPF_FUNC_setsockopt, 6, NS_MARK_OPTION);
     land(code, &ack);
     emit(code, BPF_JMP32 | BPF_JSET | BPF_K, 7, 0, 1, NS_CODE_DELACK);
     jump(code, &out, BPF_JA, 0, 0);
-    store_number(code, VALUE, delack);
+    STORE_NUMBER(VALUE, delack);
     call(code, BPF_FUNC_setsockopt, 6, TCP_BPF_DELACK_MAX);
     land(code, &out);
     end(code);
@@ -285,45 +265,45 @@ void ns_code_options(struct ns_code *code, const struct ns_policy *policy)
 {
     size_t pass = 0, wanted = 0, by_cure = 0, by_program = 0, is_mptcp = 0, leave_out = 0;
     code->n = 0;
-    copy(code, 6, 1);
-    load(code, 1, 6, offsetof(struct bpf_sockopt, optname));
+    COPY(6, 1);
+    LOAD(1, 6, offsetof(struct bpf_sockopt, optname));
     jump(code, &wanted, BPF_JEQ, 1, TCP_NODELAY);
     jump(code, &pass, BPF_JNE, 1, NS_CODE_OPTION);
     land(code, &wanted);
-    load(code, 2, 6, offsetof(struct bpf_sockopt, level));
+    LOAD(2, 6, offsetof(struct bpf_sockopt, level));
     jump(code, &pass, BPF_JNE, 2, IPPROTO_TCP);
-    load(code, 2, 6, offsetof(struct bpf_sockopt, optlen));
+    LOAD(2, 6, offsetof(struct bpf_sockopt, optlen));
     jump(code, &pass, BPF_JLT, 2, sizeof(int));
-    load_pointer(code, 8, 6, offsetof(struct bpf_sockopt, optval));
-    load_pointer(code, 3, 6, offsetof(struct bpf_sockopt, optval_end));
-    copy(code, 4, 8);
+    LOAD_POINTER(8, 6, offsetof(struct bpf_sockopt, optval));
+    LOAD_POINTER(3, 6, offsetof(struct bpf_sockopt, optval_end));
+    COPY(4, 8);
     /* The kernel's buffer is larger than a short value. */
-    emit(code, BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, 2 * sizeof(int));
+    ADD(4, 2 * sizeof(int));
     emit(code, BPF_JMP | BPF_JLE | BPF_X, 4, 3, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
-    load(code, 7, 8, 0);
-    load_pointer(code, 9, 6, offsetof(struct bpf_sockopt, sk));
+    LOAD(7, 8, 0);
+    LOAD_POINTER(9, 6, offsetof(struct bpf_sockopt, sk));
     emit(code, BPF_JMP | BPF_JNE | BPF_K, 9, 0, 1, 0);
     jump(code, &pass, BPF_JA, 0, 0);
     jump(code, &by_cure, BPF_JEQ, 1, NS_CODE_OPTION);
     jump(code, &by_program, BPF_JNE, 2, 2 * sizeof(int));
-    load(code, 1, 8, sizeof(int));
+    LOAD(1, 8, sizeof(int));
     jump(code, &pass, BPF_JEQ, 1, NS_KERNEL_MAGIC);
 
     land(code, &by_program);
     /* Without a connection, the value of the mark's option is the program's own. */
-    load(code, 1, 9, offsetof(struct bpf_sock, state));
+    LOAD(1, 9, offsetof(struct bpf_sock, state));
     jump(code, &pass, BPF_JEQ, 1, TCP_LISTEN);
     jump(code, &pass, BPF_JEQ, 1, TCP_CLOSE);
-    load(code, 1, 9, offsetof(struct bpf_sock, protocol));
+    LOAD(1, 9, offsetof(struct bpf_sock, protocol));
     jump(code, &is_mptcp, BPF_JEQ, 1, IPPROTO_MPTCP);
-    store_number(code, VALUE, 0);
+    STORE_NUMBER(VALUE, 0);
     call(code, BPF_FUNC_getsockopt, 9, NS_MARK_OPTION);
-    load(code, 1, 10, VALUE);
+    LOAD(1, 10, VALUE);
     jump(code, &pass, BPF_JEQ, 1, NS_MARK_NONE);
-    store_number(code, VALUE, NS_MARK_OWN_0);
+    STORE_NUMBER(VALUE, NS_MARK_OWN_0);
     emit(code, BPF_JMP32 | BPF_JEQ | BPF_K, 7, 0, 1, 0);
-    store_number(code, VALUE, NS_MARK_OWN_1);
+    STORE_NUMBER(VALUE, NS_MARK_OWN_1);
     call(code, BPF_FUNC_setsockopt, 9, NS_MARK_OPTION);
     jump(code, &leave_out, BPF_JEQ, 7, 0);
     jump(code, &pass, BPF_JA, 0, 0);
@@ -331,27 +311,27 @@ void ns_code_options(struct ns_code *code, const struct ns_policy *policy)
     land(code, &is_mptcp);
     /* It has no mark and no role: the rules decide again. */
     jump(code, &pass, BPF_JNE, 7, 0);
-    copy(code, 8, 9);
-    set(code, 9, BPF_SOCK_OPS_VOID);
+    COPY(8, 9);
+    SET(9, BPF_SOCK_OPS_VOID);
     match_rules(code, policy, 8, of_socket);
     jump(code, &leave_out, BPF_JSET, 7, NS_CODE_NODELAY);
     jump(code, &pass, BPF_JA, 0, 0);
 
     land(code, &by_cure);
-    store(code, 10, VALUE, 7);
+    STORE(10, VALUE, 7);
     call(code, BPF_FUNC_setsockopt, 9, TCP_BPF_DELACK_MAX);
     land(code, &leave_out);
-    set(code, 1, -1);
-    store(code, 6, offsetof(struct bpf_sockopt, optlen), 1);
+    SET(1, -1);
+    STORE(6, offsetof(struct bpf_sockopt, optlen), 1);
     end(code);
 
     land(code, &pass);
     /* Before Linux 6.5 the kernel refuses a longer value, of any option, unless the program
      * declines to see it (Documentation/bpf/prog_cgroup_sockopt.rst). */
-    load(code, 1, 6, offsetof(struct bpf_sockopt, optlen));
+    LOAD(1, 6, offsetof(struct bpf_sockopt, optlen));
     jump(code, &by_program, BPF_JLT, 1, 4097);
-    set(code, 1, 0);
-    store(code, 6, offsetof(struct bpf_sockopt, optlen), 1);
+    SET(1, 0);
+    STORE(6, offsetof(struct bpf_sockopt, optlen), 1);
     land(code, &by_program);
     end(code);
 }
