@@ -176,7 +176,8 @@ static void print_groups(const struct ns_cure *cure)
         }
         if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
             continue;
-        const struct ns_group *above = cure->undo ? ns_groups_above(&cure->cured, path) : NULL;
+        const struct ns_group *above =
+            cure->undo ? ns_groups_innermost(&cure->cured, path, group->id) : NULL;
         cJSON *entry = cure->undo && cure->seconds > 0 ? NULL : ns_output_entry("groups");
         ns_output_text(entry, "path", path);
         if (cure->list) {
@@ -222,16 +223,15 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
 /* Returns the exit status. */
 static int report(const struct ns_cure *cure)
 {
-    unsigned total[NS_CURE_RESULTS] = {0}, all = 0, listeners = 0;
+    const unsigned *total = cure->total;
+    unsigned all = 0, listeners = 0;
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
         listeners += cure->rows[i].listeners;
-        for (int result = 0; result < NS_CURE_RESULTS; result++) {
-            total[result] += cure->rows[i].results[result];
-            all += cure->rows[i].results[result];
-        }
     }
+    for (int result = 0; result < NS_CURE_RESULTS; result++)
+        all += total[result];
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo && cure->seconds == 0);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);

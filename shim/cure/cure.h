@@ -68,6 +68,7 @@ struct ns_cure {
     int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;
     size_t n_rows;
+    unsigned total[NS_CURE_RESULTS]; /* of all rows */
 };
 
 /* --- socket.c: one socket --------------------------------------------------------------------- */

@@ -33,15 +33,17 @@ const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t i
     return NULL;
 }
 
-const struct ns_group *ns_groups_above(const struct ns_groups *groups, const char *path)
+const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
+                                           uint64_t except)
 {
+    char at[2 * PATH_MAX];
+    struct stat st;
     const struct ns_group *found = NULL;
-    for (size_t i = 0; i < groups->n; i++) {
-        const struct ns_group *one = &groups->at[i];
-        const size_t length = strlen(one->path);
-        if (length > 0 && strncmp(path, one->path, length) == 0 && path[length] == '/' &&
-            (!found || length > strlen(found->path)))
-            found = one;
+    snprintf(at, sizeof at, "%s", path);
+    for (char *end = at + strlen(at); end && !found; end = strrchr(at, '/')) {
+        *end = '\0';
+        if (stat(at, &st) == 0 && st.st_ino != except)
+            found = ns_groups_with(groups, st.st_ino);
     }
     return found;
 }
@@ -182,15 +184,9 @@ bool ns_group_path(pid_t pid, char *path, size_t size)
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
 {
     char path[2 * PATH_MAX];
-    struct stat st;
-    const struct ns_group *found = NULL;
-    if (!groups->n || !ns_group_path(pid, path, sizeof path))
-        return NULL;
-    for (char *end = path + strlen(path); end && !found; end = strrchr(path, '/')) {
-        *end = '\0';
-        found = stat(path, &st) == 0 ? ns_groups_with(groups, st.st_ino) : NULL;
-    }
-    return found;
+    return groups->n > 0 && ns_group_path(pid, path, sizeof path)
+               ? ns_groups_innermost(groups, path, 0)
+               : NULL;
 }
 
 static bool add_processes_of(void *context, const char *path)

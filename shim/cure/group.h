@@ -54,8 +54,10 @@ void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
 /* The one with this number, or NULL. */
 const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
 
-/* The innermost one above this path, or NULL. */
-const struct ns_group *ns_groups_above(const struct ns_groups *groups, const char *path);
+/* The innermost of these groups that has this directory or is above it, and does not have this
+ * number. NULL: there is none. */
+const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
+                                           uint64_t except);
 
 /* Calls visit for a directory and those below it; not for those below one where it returns true.
  * Users may nest groups as deeply as they like: needs one descriptor at a time. */
@@ -64,7 +66,7 @@ void ns_group_walk(const char *path, bool (*visit)(void *context, const char *pa
 /* The directory of the process's group. False: it is not known. */
 bool ns_group_path(pid_t pid, char *path, size_t size);
 
-/* The innermost of these groups that is the process's own, or above that. NULL: none is. */
+/* The same for the group of a process. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 
 /* Adds the processes of the groups and of those below. */

@@ -168,18 +168,6 @@ static bool is_ours(uint32_t id)
            strcmp(info.name, NAME) == 0;
 }
 
-/* Has the kernel any program of this command? */
-static bool are_loaded(void)
-{
-    union bpf_attr attr = {0};
-    while (bpf(BPF_PROG_GET_NEXT_ID, &attr) == 0) {
-        if (is_ours(attr.next_id))
-            return true;
-        attr.start_id = attr.next_id;
-    }
-    return false;
-}
-
 /* The programs of this group itself, of everybody. Returns how many; 0, too, without CAP_NET_ADMIN.
  * flags: how they were attached. */
 static uint32_t programs_of(int directory, int n, uint32_t ids[PROGRAMS_MOST], uint32_t *flags)
@@ -245,7 +233,7 @@ int ns_groups_find_cured(struct ns_groups *groups)
 {
     char root[PATH_MAX];
     const int error = read_names(groups);
-    if ((groups->n > 0 || are_loaded()) && ns_group_root(root) != -ENODEV)
+    if (ns_group_root(root) != -ENODEV)
         ns_group_walk(root, take_cured, groups);
     return error;
 }

@@ -236,9 +236,10 @@ static void treat_all(struct ns_cure *cure)
         const struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
-        if (result >= 0)
+        if (result >= 0) {
             row->results[result]++;
-        else
+            cure->total[result]++;
+        } else
             place->chosen = false; /* the next round may find it in another process */
         const bool is_done = result >= 0 || ++place->tries >= TRIES;
         if (is_done) {
@@ -252,11 +253,8 @@ static void treat_all(struct ns_cure *cure)
 
 bool ns_cure_is_complete(const struct ns_cure *cure)
 {
-    unsigned n = ns_cure_has_unowned(cure);
-    for (size_t i = 0; i < cure->n_rows; i++)
-        n += cure->rows[i].results[NS_CURE_STUCK] + cure->rows[i].results[NS_CURE_DENIED] +
-             cure->rows[i].results[NS_CURE_FAILED];
-    return n == 0;
+    return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
+           !cure->total[NS_CURE_FAILED] && !ns_cure_has_unowned(cure);
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
@@ -322,9 +320,11 @@ int ns_cure_spare(struct ns_cure *cure)
     cure->spares = cure->undo = cure->dry_run = false;
     forget_treated(cure);
     forget_processes(&cure->processes);
+    memset(cure->total, 0, sizeof cure->total);
     for (struct ns_cure_row *row = cure->rows; row < cure->rows + cure->n_rows; row++) {
         const struct ns_cure_row found = *row;
         *row = (struct ns_cure_row){.results[NS_CURE_EARLIER] = found.results[NS_CURE_CHANGED]};
+        cure->total[NS_CURE_EARLIER] += found.results[NS_CURE_CHANGED];
         memcpy(row->name, found.name, sizeof row->name);
     }
     return error;
@@ -335,6 +335,7 @@ void ns_cure_reverse(struct ns_cure *cure)
     cure->undo = true;
     cure->follow = false;
     cure->n_rows = 0;
+    memset(cure->total, 0, sizeof cure->total);
     forget_treated(cure);
 }
 
