@@ -255,21 +255,12 @@ static int report(const struct ns_cure *cure)
     return cure->refusal || (cure->undo && total[NS_CURE_STUCK] > 0) ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
-/* CPU time limits how often something is done, at intervals in ns. */
-struct pace {
-    uint64_t next, interval;
-};
-
-static bool is_due(const struct pace *pace)
+/* When to do again, at the earliest, what has cost the thread its CPU time since then. */
+static uint64_t next_time(uint64_t interval_ms, uint64_t began)
 {
-    return ns_clock_now(CLOCK_MONOTONIC) >= pace->next;
-}
-
-/* It was done; the thread had used this much CPU time before. */
-static void was_done(struct pace *pace, uint64_t before)
-{
-    uint64_t spent = (ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - before) * SHARE;
-    pace->next = ns_clock_now(CLOCK_MONOTONIC) + (spent > pace->interval ? spent : pace->interval);
+    const uint64_t pause = (ns_clock_now(CLOCK_THREAD_CPUTIME_ID) - began) * SHARE,
+                   interval = interval_ms * 1000000U;
+    return ns_clock_now(CLOCK_MONOTONIC) + (pause > interval ? pause : interval);
 }
 
 /* Until a signal, the end of --pid's process, or that of --for. lists_new: new sockets are to be
@@ -277,32 +268,32 @@ static void was_done(struct pace *pace, uint64_t before)
  * needed. Prints a program when there is another result for it. */
 static int follow(struct ns_cure *cure, bool lists_new)
 {
-    struct pace lists = {.interval = INTERVAL_MS * 1000000U},
-                rounds = {.interval = ROUND_MS * 1000000U};
+    uint64_t list_at = 0, round_at = 0;
     const uint64_t end = cure->seconds > 0
                              ? ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(cure->seconds * 1e9)
                              : UINT64_MAX;
     int error = 0;
     while (!error && !ns_cure_is_over(cure)) {
-        uint64_t begin = ns_clock_now(CLOCK_THREAD_CPUTIME_ID);
-        bool round = is_due(&rounds) && (lists_new || rounds.next == 0);
-        if (round || is_due(&lists)) {
+        const uint64_t began = ns_clock_now(CLOCK_THREAD_CPUTIME_ID),
+                       now = ns_clock_now(CLOCK_MONOTONIC);
+        const bool round = now >= round_at && (lists_new || round_at == 0);
+        if (round || now >= list_at) {
             error = ns_cure_scan(cure, round);
-            was_done(round ? &rounds : &lists, begin);
+            *(round ? &round_at : &list_at) = next_time(round ? ROUND_MS : INTERVAL_MS, began);
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
             ns_cure_release_owners(cure);
         for (size_t n = 0; n < cure->n_rows; n++) {
             struct ns_cure_row *row = &cure->rows[n];
-            unsigned now = 0;
+            unsigned bits = 0;
             for (int i = 0; i < NS_CURE_RESULTS; i++)
-                now |= row->results[i] > 0 ? 1U << i : 0;
-            if (now != row->told)
+                bits |= row->results[i] > 0 ? 1U << i : 0;
+            if (bits != row->told)
                 print_row(cure, row);
-            row->told = now;
+            row->told = bits;
         }
         fflush(stdout);
-        const uint64_t next = ns_clock_now(CLOCK_MONOTONIC) + lists.interval;
+        const uint64_t next = ns_clock_now(CLOCK_MONOTONIC) + INTERVAL_MS * 1000000U;
         if (!error)
             ns_child_wait(lists_new && next < end ? next : end);
         if (ns_child_take_signals(NULL) || ns_clock_now(CLOCK_MONOTONIC) >= end)
