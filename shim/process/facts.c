@@ -27,16 +27,16 @@ static void read_group(struct ns_facts *facts)
     while (stream && fgets(line, sizeof line, stream)) {
         char *slice = strstr(line, "/system.slice/");
         char *end = slice ? strstr(slice, ".service") : NULL;
-        facts->in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
-                               strstr(line, "/docker/") ||
-                               (strstr(line, "/docker-") && strstr(line, ".scope"));
+        facts->origin.in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
+                                      strstr(line, "/docker/") ||
+                                      (strstr(line, "/docker-") && strstr(line, ".scope"));
         if (!end)
             continue;
         *end = '\0';
-        snprintf(facts->unit, sizeof facts->unit, "%s", ns_path_base(slice));
+        snprintf(facts->origin.unit, sizeof facts->origin.unit, "%s", ns_path_base(slice));
     }
-    if (facts->in_container)
-        facts->unit[0] = '\0';
+    if (facts->origin.in_container)
+        facts->origin.unit[0] = '\0';
 }
 
 /* Is it a variable of the program, and not one that sessions and services have? */
@@ -106,11 +106,13 @@ static void read_variables(struct ns_facts *facts)
             continue;
         found +=
             length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
-        if (*entry && is_of_program(entry) && strlen(entry) + 3 < sizeof facts->variables - used)
-            used += (size_t)snprintf(facts->variables + used, sizeof facts->variables - used,
-                                     "%s%s", used ? ", " : "", entry);
+        if (*entry && is_of_program(entry) &&
+            strlen(entry) + 3 < sizeof facts->origin.variables - used)
+            used += (size_t)snprintf(facts->origin.variables + used,
+                                     sizeof facts->origin.variables - used, "%s%s",
+                                     used ? ", " : "", entry);
     }
-    facts->has_variables = found > 1;
+    facts->origin.has_variables = found > 1;
 }
 
 struct files {

@@ -33,6 +33,14 @@ struct ns_examined_rule {
 
 enum ns_own_calls { NS_OWN_CALLS_NONE, NS_OWN_CALLS_RING, NS_OWN_CALLS_RAW };
 
+/* What has started a process. */
+struct ns_origin {
+    char unit[128]; /* the systemd service that it belongs to; "": none */
+    bool in_container;
+    bool has_variables;  /* of its own, without which the process may not run */
+    char variables[128]; /* names of some that the process has and this command lacks, as a list */
+};
+
 enum { NS_FACTS_RULES_MOST = 128 };
 
 struct ns_facts {
@@ -50,10 +58,7 @@ struct ns_facts {
     struct ns_elf elf;
     unsigned sockets; /* descriptors of TCP sockets */
     enum ns_own_calls own_calls;
-    char unit[128]; /* the systemd service that it belongs to; "": none */
-    bool in_container;
-    bool has_variables;  /* of what started it, without which it may not run */
-    char variables[128]; /* names of some that it has and this command lacks, as a list */
+    struct ns_origin origin;
     /* NS_FACTS_ALL */
     bool has_policy;
     char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */

@@ -98,6 +98,28 @@ bool ns_state_is_gone(int directory, const char *name)
            state.is_exiting;
 }
 
+int ns_state_of(pid_t pid, struct ns_state *state)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return ns_state_read(AT_FDCWD, path, state);
+}
+
+bool ns_proc_is_gone(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return ns_state_is_gone(AT_FDCWD, path);
+}
+
+bool ns_proc_are_gone(const pid_t *pids)
+{
+    const bool any = *pids;
+    while (*pids && ns_proc_is_gone(*pids))
+        pids++;
+    return any && !*pids;
+}
+
 int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
 {
     char path[64];

@@ -50,8 +50,14 @@ int ns_state_read(int directory, const char *name, struct ns_state *state);
 /* The same for its file status: process, user, real_user and seccomp. Waits for nothing. */
 int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc);
 
-/* Is the process exiting, a zombie, or gone? */
+/* The same of a process by its number. */
+int ns_state_of(pid_t pid, struct ns_state *state);
+
+/* Is the process exiting, a zombie, or gone? are: each of several, which end with a 0; of none,
+ * false. */
 bool ns_state_is_gone(int directory, const char *name);
+bool ns_proc_is_gone(pid_t pid);
+bool ns_proc_are_gone(const pid_t *pids);
 
 static inline bool ns_proc_is_denied(int error)
 {

@@ -190,9 +190,7 @@ static void end(pid_t pid)
 static bool is_running(void)
 {
     struct ns_state state;
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", reader.pid);
-    return ns_state_read(AT_FDCWD, path, &state) == 0 && state.letter == 'R';
+    return ns_state_of(reader.pid, &state) == 0 && state.letter == 'R';
 }
 
 static bool (*is_over)(void); /* or NULL */
@@ -244,9 +242,7 @@ static int ask(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts
 /* What the kernel says without waiting for the process. */
 static void read_state(struct ns_facts *facts)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", facts->proc.pid);
-    ns_state_read(AT_FDCWD, path, &facts->proc.state);
+    ns_state_of(facts->proc.pid, &facts->proc.state);
     snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
 }
 

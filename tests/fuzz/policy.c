@@ -4,6 +4,7 @@
  * express. An error has a place inside the text, and one line. NS_FUZZ_BROKEN in the environment:
  * every text is expected to be refused. */
 #include "base/memory.h"
+#include "cli/output.h"
 #include "cli/policy/check.h"
 #include "../unit/bpf.h"
 #include "policy/match.h"
@@ -145,6 +146,7 @@ static void check_use(const struct ns_policy *policy)
     struct ns_ruleset set;
     bool settled;
     ns_check_warn(policy, &(struct ns_check_listener){ignore, NULL});
+    ns_words_forget();
     MUST(ns_ruleset_build(&set, policy, &process) == 0);
     MUST(set.n_rules <= policy->n_rules);
     ns_match_socket(&set, &facts);

@@ -49,9 +49,9 @@ static void add(struct ns_diagnosis *diagnosis, enum ns_role role, unsigned know
     process->is_reachable = known & REACHABLE;
     process->unreachable = known & UNREACHABLE ? "is linked statically" : NULL;
     process->shim = known & LIBRARY ? NS_SHIM_WORKS : NS_SHIM_NO;
-    strcpy(process->unit, known & UNIT ? "it's.service" : "");
-    process->in_container = known & CONTAINER;
-    process->has_variables = known & VARIABLES;
+    strcpy(process->origin.unit, known & UNIT ? "it's.service" : "");
+    process->origin.in_container = known & CONTAINER;
+    process->origin.has_variables = known & VARIABLES;
     process->words_size = known & WORDS ? sizeof words : 0;
     memcpy(process->words, words, sizeof words);
     ns_diagnosis_add(diagnosis, &(struct ns_row){

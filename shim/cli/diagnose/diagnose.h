@@ -30,10 +30,7 @@ struct ns_row_process {
     char exe[PATH_MAX];
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
-    bool has_variables;  /* of what started it, without which it may not run */
-    char variables[128]; /* those that its command needs, as far as they are missing here */
-    char unit[128];      /* the systemd service that it belongs to; "": none */
-    bool in_container;
+    struct ns_origin origin;
     bool is_stuck;                     /* in the kernel, so that nothing else is known */
     enum ns_shim shim;                 /* of NS_SHIM_UNKNOWN nothing is said */
     bool is_reachable;                 /* by a preload */
@@ -293,7 +290,7 @@ cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis);
 /* A cure: what it does, what it gains, and whether it is possible. */
 const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number);
 
-/* The command that applies a cure of a row; NULL: none is known. */
+/* The command that applies a cure of a row at its end; NULL: no preload reaches that. */
 const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
                               unsigned number);
 

@@ -9,9 +9,7 @@
 #include "cure/group.h"
 #include "process/scope.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,27 +162,31 @@ static const char *run(const struct ns_report *report)
 /* Which variables must be set first. */
 static const char *lacking(const struct ns_row_process *process)
 {
-    return process->variables[0] ? ns_words("  # with its variables: %s", process->variables) : "";
+    return process->origin.variables[0]
+               ? ns_words("  # with its variables: %s", process->origin.variables)
+               : "";
 }
 
 /* The command that starts a running process with the library. */
 static const char *start(const struct ns_report *report, struct ns_row_process *process)
 {
     const char *program = arguments(process);
-    if (process->unit[0])
-        return ns_words("%s host enable --unit %s", quoted(report->command), quoted(process->unit));
-    if (process->in_container)
+    if (process->origin.unit[0])
+        return ns_words("%s host enable --unit %s", quoted(report->command),
+                        quoted(process->origin.unit));
+    if (process->origin.in_container)
         return "install -D -m 0644 " NS_DATADIR
                "/container/cdi.json /etc/cdi/nagleshim.json  # then start its "
                "container with --device nagleshim.dev/shim=default; in Kubernetes: see "
                "config/kubernetes";
     /* A symbolic link has another name than the executable. */
     bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
-    if (process->has_variables)
+    if (process->origin.has_variables)
         program = ns_words("PROGRAM  # the one that starts %s", process->name);
     else if (process->words_size == 0)
         program = ns_words("%s ITS ARGUMENTS", quoted(is_link ? process->name : process->exe));
-    return ns_words("%s%s%s", run(report), program, process->has_variables ? "" : lacking(process));
+    return ns_words("%s%s%s", run(report), program,
+                    process->origin.has_variables ? "" : lacking(process));
 }
 
 /* Where the other end of a connection can be seen. */
@@ -221,8 +223,7 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
                     cure->measured ? " (measured)" : "", but);
 }
 
-/* How to apply a cure of a row at its end; "" if no preload reaches that. */
-static const char *command_of(const struct ns_report *report, const struct ns_row *row,
+const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
                               unsigned number)
 {
     struct ns_row_process *at = row->cures[number].at ? row->cures[number].at->process : NULL;
@@ -232,7 +233,7 @@ static const char *command_of(const struct ns_report *report, const struct ns_ro
                         own->role == NS_ROLE_CLIENT ? "server on" : "client that connected from",
                         ns_words_address(&own->remote));
     if (at->unreachable)
-        return "";
+        return NULL;
     if (ns_shim_works(at->shim))
         return ns_words("nagleshim doctor --pid %d", at->pid);
     if (number == 0 && report->program)
@@ -241,16 +242,11 @@ static const char *command_of(const struct ns_report *report, const struct ns_ro
                     number ? "  # the other end; stop the running one first" : "");
 }
 
-static bool is_running(const struct ns_row_process *process)
-{
-    return kill(process->pid, 0) == 0 || errno != ESRCH;
-}
-
 /* Can it be seen from inside if it is started again? */
 static bool is_startable(const struct ns_row_process *process)
 {
-    return process->is_reachable && process->words_size && !process->has_variables &&
-           !process->unit[0] && !process->in_container;
+    return process->is_reachable && process->words_size && !process->origin.has_variables &&
+           !process->origin.unit[0] && !process->origin.in_container;
 }
 
 /* Can an experiment show whether the peer's program waits for the ACKs of the one that was started?
@@ -269,11 +265,11 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
     if (process->is_reachable)
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
                         arguments(process), lacking(process));
-    if (is_running(process))
+    if (!ns_proc_is_gone(process->pid))
         return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);
     if (!report->program)
-        return "";
+        return NULL;
     return ns_words("%s & %s cure --follow --pid $!  # is it faster then?",
                     joined(report->program, true), command);
 }
@@ -299,22 +295,24 @@ static const struct ns_row *behind(const struct ns_diagnosis *diagnosis)
 static const char *ask_peer(const struct ns_report *report, const struct ns_row *row)
 {
     const struct ns_row_process *peer = row->peer;
-    return peer && peer->pid && is_running(peer)
+    return peer && peer->pid && !ns_proc_is_gone(peer->pid)
                ? ns_words("%s diagnose --pid %d --for 10  # the peer: what does it wait for?",
                           quoted(report->command), peer->pid)
                : elsewhere(row);
 }
 
+/* NULL: nothing is known that helps. */
 static const char *next_step(const struct ns_report *report, const struct ns_row *first)
 {
     const struct ns_diagnosis *diagnosis = report->diagnosis;
     const struct ns_row *open = NULL, *unclear = NULL, *slow = behind(diagnosis);
     if (first && first->conclusion.stalls && !(slow && own_end(first) == slow)) {
         const struct ns_row *own = own_end(first);
-        return is_out_of_reach(own) ? ns_words("set TCP_NODELAY, or write each request at once, in "
-                                               "the source of %s",
-                                               own->process->name)
-                                    : command_of(report, first, own->process->unreachable ? 1 : 0);
+        return is_out_of_reach(own)
+                   ? ns_words("set TCP_NODELAY, or write each request at once, in "
+                              "the source of %s",
+                              own->process->name)
+                   : ns_report_command(report, first, own->process->unreachable ? 1 : 0);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = diagnosis->rows[i];
@@ -334,15 +332,15 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
     return open      ? elsewhere(open)
            : unclear ? trial(report, unclear->process)
            : slow    ? ask_peer(report, slow)
-                     : "";
+                     : NULL;
 }
 
-/* What helps without a restart. */
+/* What helps without a restart; NULL: nothing. */
 static const char *at_once(const struct ns_report *report, const struct ns_row *row)
 {
     char group[2 * PATH_MAX];
     if (!row || !row->conclusion.stalls)
-        return "";
+        return NULL;
     /* TCP_NODELAY helps at the end that holds the bytes; at the other one, where no preload reaches
      * it, the limit of delayed ACKs does. */
     bool holds = row->conclusion.holds;
@@ -352,33 +350,22 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     }
     const struct ns_row_process *process = row->process;
     if ((!holds && !process->unreachable) || ns_shim_works(process->shim) || process->pid == 0 ||
-        (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_running(process))
-        return "";
+        (row->source == NS_SOURCE_INSIDE && process->has_other_number) ||
+        ns_proc_is_gone(process->pid))
+        return NULL;
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
     if (!holds && ns_socket_least_delack() < 0 && ns_group_path(process->pid, group, sizeof group))
         return ns_words("%s cure --cgroup %s", quoted(report->command), quoted(group));
     return ns_words("%s cure --pid %d", quoted(report->command), process->pid);
 }
 
-/* NULL for "". */
-static const char *filled(const char *text)
-{
-    return *text ? text : NULL;
-}
-
-const char *ns_report_command(const struct ns_report *report, const struct ns_row *row,
-                              unsigned number)
-{
-    return filled(command_of(report, row, number));
-}
-
 void ns_report_advise(struct ns_report *report)
 {
     const struct ns_row *first = report->diagnosis->n_rows ? report->diagnosis->rows[0] : NULL;
-    report->subject = filled(report->program   ? joined(report->program, false)
-                             : report->pid > 0 ? ns_words("process %d", report->pid)
-                             : report->pid < 0 ? "several processes"
-                                               : "every process");
-    report->next = filled(next_step(report, first));
-    report->now = filled(at_once(report, first));
+    report->subject = report->program   ? joined(report->program, false)
+                      : report->pid > 0 ? ns_words("process %d", report->pid)
+                      : report->pid < 0 ? "several processes"
+                                        : "every process";
+    report->next = next_step(report, first);
+    report->now = at_once(report, first);
 }

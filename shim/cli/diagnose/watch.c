@@ -67,10 +67,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
     snprintf(process->exe, sizeof process->exe, "%s", facts.proc.exe);
     process->words_size = facts.words_size <= sizeof process->words ? facts.words_size : 0;
     memcpy(process->words, facts.words, process->words_size);
-    process->has_variables = facts.has_variables;
-    snprintf(process->variables, sizeof process->variables, "%s", facts.variables);
-    process->in_container = facts.in_container;
-    snprintf(process->unit, sizeof process->unit, "%s", facts.unit);
+    process->origin = facts.origin;
     judge_reach(&facts, process);
 }
 
@@ -151,22 +148,6 @@ static void do_due(struct session *session, uint64_t now)
         session->diagnosis->denied = tally.denied;
 }
 
-static bool is_gone(pid_t pid)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return ns_state_is_gone(AT_FDCWD, path);
-}
-
-/* Have all processes of --pid ended? */
-static bool are_gone(const pid_t *pids)
-{
-    bool was_asked = *pids;
-    while (*pids && is_gone(*pids))
-        pids++;
-    return was_asked && !*pids;
-}
-
 /* Is it time to stop? */
 static bool is_over(struct session *session)
 {
@@ -174,7 +155,7 @@ static bool is_over(struct session *session)
     session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
-    return asked || are_gone(session->options->pids);
+    return asked || ns_proc_are_gone(session->options->pids);
 }
 
 /* Without a program, which may print, a line on the terminal shows that the command works. */
@@ -219,7 +200,7 @@ static void note_left(struct session *session)
     if (!session->child || !session->child->ended)
         return;
     for (size_t i = 0; (pid = ns_watch_process(session->watch, i)); i++)
-        if (pid != session->child->pid && !is_gone(pid)) {
+        if (pid != session->child->pid && !ns_proc_is_gone(pid)) {
             left = pid;
             n++;
         }
@@ -255,14 +236,11 @@ static void take_tally(struct session *session)
 
 const char *ns_watch_refusal(const struct ns_watch_tally *tally)
 {
-    char path[32], name[64] = "?";
-    snprintf(path, sizeof path, "/proc/%d/comm", tally->refused);
-    NS_AUTO_FCLOSE FILE *stream = fopen(path, "re");
-    if (stream && fgets(name, sizeof name, stream))
-        name[strcspn(name, "\n")] = '\0';
+    struct ns_state state = {.name = "?"};
+    ns_state_of(tally->refused, &state);
     const bool is_full = tally->refusal == -EMFILE || tally->refusal == -ENFILE;
     return ns_words("%s%d (%s) needs %s", tally->denied > 1 ? "the last, " : "process ",
-                    tally->refused, name,
+                    tally->refused, state.name,
                     is_full                    ? "more descriptors (ulimit -Hn)"
                     : tally->refusal == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
                                                : "root, or CAP_SYS_PTRACE");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the warnings about policies that are valid but probably not intended. Does not allocate. */
+/* Owns the warnings about policies that are valid but probably not intended. */
 #include "cli/policy/check.h"
 
+#include "cli/output.h"
 #include "policy/match.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Linux delays an ACK for 40 ms: bytes that are held for longer are a stall, too. */
@@ -19,13 +19,12 @@ static void warn(const struct ns_check_listener *to, const struct ns_rule *rule,
 static void warn_halves(const struct ns_check_listener *to, const struct ns_rule *rule)
 {
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
-    char text[160];
-    snprintf(text, sizeof text,
-             "only the %s half is on: it can create a stall that was not there; both halves "
-             "together never did (%s)",
-             sends ? "send" : "ack", sends ? "\"ack\": \"before-wait\"" : "\"send\": \"adaptive\"");
     if (sends != acks)
-        warn(to, rule, text);
+        warn(to, rule,
+             ns_words("only the %s half is on: it can create a stall that was not there; both "
+                      "halves together never did (%s)",
+                      sends ? "send" : "ack",
+                      sends ? "\"ack\": \"before-wait\"" : "\"send\": \"adaptive\""));
 }
 
 static void warn_delay(const struct ns_check_listener *to, const struct ns_rule *rule)
@@ -67,15 +66,12 @@ static void warn_patterns(const struct ns_check_listener *to, const struct ns_ru
         {'p', NS_CHECK_SCRIPT, "the process is usually its interpreter; did you mean \"args\"?"},
         {'a', "* *", "each argument is compared alone; did you mean one of the words?"},
     };
-    char text[300];
     for (; patterns && *patterns; patterns++) {
         size_t i = 0, n = sizeof rows / sizeof rows[0];
         while (i < n && (rows[i].key != *key || fnmatch(rows[i].shape, *patterns, FNM_EXTMATCH)))
             i++;
-        if (i == n)
-            continue;
-        snprintf(text, sizeof text, "\"%s\": \"%.99s\": %s", key, *patterns, rows[i].meant);
-        warn(to, rule, text);
+        if (i < n)
+            warn(to, rule, ns_words("\"%s\": \"%.99s\": %s", key, *patterns, rows[i].meant));
     }
 }
 
@@ -84,13 +80,11 @@ static void warn_sockopts(const struct ns_check_listener *to, const struct ns_ru
     static const int buffers[] = {NS_SOCKOPT_SO_SNDBUF, NS_SOCKOPT_SO_RCVBUF};
     for (size_t i = 0; i < 2; i++) {
         const enum ns_sockopt_verb verb = rule->sockopts[buffers[i]].verb;
-        char text[160];
-        if (verb == NS_SOCKOPT_SET || verb == NS_SOCKOPT_MIN) {
-            snprintf(text, sizeof text,
-                     "an explicit %s switches the kernel's autotuning off; \"ignore\" leaves it on",
-                     ns_sockopts[buffers[i]].name);
-            warn(to, rule, text);
-        }
+        if (verb == NS_SOCKOPT_SET || verb == NS_SOCKOPT_MIN)
+            warn(to, rule,
+                 ns_words("an explicit %s switches the kernel's autotuning off; \"ignore\" leaves "
+                          "it on",
+                          ns_sockopts[buffers[i]].name));
     }
 }
 
@@ -137,14 +131,13 @@ static void warn_hidden(const struct ns_check_listener *to, const struct ns_poli
 {
     for (size_t i = 0; i < rule->index; i++) {
         const struct ns_rule *by = &policy->rules[i];
-        char text[200];
         if (!takes_all(by, rule))
             continue;
-        snprintf(text, sizeof text,
-                 "never used: rule %u%s%.64s%s before it already takes every socket it could match",
-                 by->index + 1, by->name ? " (" : "", by->name ? by->name : "",
-                 by->name ? ")" : "");
-        warn(to, rule, text);
+        warn(to, rule,
+             ns_words("never used: rule %u%s%.64s%s before it already takes every socket it could "
+                      "match",
+                      by->index + 1, by->name ? " (" : "", by->name ? by->name : "",
+                      by->name ? ")" : ""));
         return;
     }
 }

@@ -73,8 +73,7 @@ struct ns_reach {
     char loader[PATH_MAX];  /* the ELF interpreter of file; "" if it has none */
     uint16_t narrow;        /* see ns_elf: 0 if this command's library is for it */
     bool is_script;
-    bool by_shell; /* it names no interpreter: execvp runs it with the shell */
-    bool by_env;   /* the script names env(1), which searches PATH for the interpreter */
+    bool by_env; /* the script names env(1), which searches PATH for the interpreter */
 };
 
 /* word is what execvp would get. Opens files for reading and judges for the calling user. */

@@ -126,7 +126,6 @@ static void follow_script(int fd, struct ns_reach *reach)
     line[length > 0 ? length : 0] = '\0';
     if (strncmp(line, "#!", 2) != 0) {
         /* execve fails with ENOEXEC, and execvp then runs the shell. */
-        reach->by_shell = true;
         snprintf(reach->file, sizeof reach->file, "/bin/sh");
         return;
     }

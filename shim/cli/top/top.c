@@ -77,16 +77,6 @@ static void remove_metrics(void)
         unlink(unfinished);
 }
 
-/* Have all processes of --pid ended? */
-static bool are_gone(void)
-{
-    const pid_t *pids = ns_option_pids();
-    bool was_asked = *pids;
-    while (*pids && kill(*pids, 0) != 0 && errno == ESRCH)
-        pids++;
-    return was_asked && !*pids;
-}
-
 static int show(struct ns_top *top)
 {
     const double interval = ns_option_number(NS_TOP_INTERVAL, metrics ? 15 : 2);
@@ -111,7 +101,7 @@ static int show(struct ns_top *top)
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         status = print(top, screen);
         /* The reader of the lines or the processes may have ended. */
-        if (fflush(stdout) != 0 || are_gone())
+        if (fflush(stdout) != 0 || ns_proc_are_gone(ns_option_pids()))
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (screen)
@@ -148,7 +138,7 @@ int ns_top_main(void)
     if (error)
         return ns_watch_say_error(*pids, error);
     struct ns_state self;
-    if (ns_state_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
+    if (ns_state_of(getpid(), &self) == 0)
         top.newest = top.newer = self.start;
     top.counts = metrics;
     catch_signals();
