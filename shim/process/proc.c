@@ -91,11 +91,16 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     return 0;
 }
 
+/* error: of reading it. */
+static bool is_gone(int error, const struct ns_state *state)
+{
+    return error || strchr("ZX", state->letter) || state->is_exiting;
+}
+
 bool ns_state_is_gone(int directory, const char *name)
 {
     struct ns_state state;
-    return ns_state_read(directory, name, &state) != 0 || strchr("ZX", state.letter) ||
-           state.is_exiting;
+    return is_gone(ns_state_read(directory, name, &state), &state);
 }
 
 int ns_state_of(pid_t pid, struct ns_state *state)
@@ -107,9 +112,8 @@ int ns_state_of(pid_t pid, struct ns_state *state)
 
 bool ns_proc_is_gone(pid_t pid)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return ns_state_is_gone(AT_FDCWD, path);
+    struct ns_state state;
+    return is_gone(ns_state_of(pid, &state), &state);
 }
 
 bool ns_proc_are_gone(const pid_t *pids)
@@ -171,7 +175,6 @@ int ns_proc_look(struct ns_proc *proc)
 {
     ssize_t n = readlinkat(proc->dir, "exe", proc->exe, sizeof proc->exe - 1);
     int error = n < 0 ? -errno : 0;
-    proc->execfn[0] = '\0';
     proc->exe[n > 0 ? n : 0] = '\0';
     if (!error)
         error = read_auxv(proc);

@@ -77,7 +77,7 @@ int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context);
 int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc);
 void ns_proc_close(struct ns_proc *proc);
 
-/* Read what only the same user and root may read. May be called again to refresh it. */
+/* Read what only the same user and root may read. */
 int ns_proc_look(struct ns_proc *proc);
 
 /* The next variable of an environment, cut to its room. left: how many bytes may be read, at first

@@ -12,9 +12,7 @@
 #include "cli/program/program.h"
 #include "cli/verbs.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,20 +62,6 @@ static bool is_clear(enum action action, const struct ns_list *units)
     return true;
 }
 
-/* The library that enable gives, or that disable takes away alone. */
-static bool find_library(enum action action, struct ns_host *host)
-{
-    static char own[PATH_MAX];
-    host->library = ns_option_text(NS_HOST_LIBRARY);
-    if (!host->library && action == ENABLE) {
-        if (!ns_preload_take(0, own))
-            return false;
-        host->library = own;
-    }
-    host->only = action == DISABLE ? host->library : NULL;
-    return true;
-}
-
 /* From now on ^C and the like have no effect, so that no change stays half done. */
 static void block_signals(void)
 {
@@ -90,21 +74,21 @@ static void block_signals(void)
 }
 
 /* Without --unit and --preload: everything. An exit status. */
-static int disable(const struct ns_host *host)
+static int disable(const char *only, const struct ns_list *units)
 {
     const bool preload = ns_option_text(NS_HOST_PRELOAD_FILE);
     int status = NS_EXIT_YES;
     bool changed = false;
-    if (preload || host->units->n == 0)
-        status = ns_host_preload_disable(host, &changed);
+    if (preload || units->n == 0)
+        status = ns_host_preload_disable(only, &changed);
     if (!preload) {
-        int units = ns_host_units_disable(host, &changed);
-        status = units > status ? units : status;
+        int of_units = ns_host_units_disable(only, units, &changed);
+        status = of_units > status ? of_units : status;
     }
-    if (status == NS_EXIT_YES && !changed && host->units->n == 0)
+    if (status == NS_EXIT_YES && !changed && units->n == 0)
         ns_output_line("%s%s",
                        preload ? NS_PRELOAD_FILE " does not name " : "nothing is enabled with ",
-                       host->only ? host->only : "the library");
+                       only ? only : "the library");
     return status == NS_EXIT_DENIED && changed ? NS_EXIT_ERROR : status;
 }
 
@@ -175,26 +159,28 @@ static int print_status(void)
 
 int ns_host_main(void)
 {
-    struct ns_host host = {.units = ns_option_list(NS_HOST_UNIT)};
-    const enum action action = parse(ns_option_list(NS_HOST_UNIT));
-    if (action == NOTHING || !is_clear(action, host.units))
+    struct ns_list *units = ns_option_list(NS_HOST_UNIT);
+    const enum action action = parse(units);
+    const char *library = ns_option_text(NS_HOST_LIBRARY);
+    char own[PATH_MAX];
+    if (action == NOTHING || !is_clear(action, units))
         return NS_EXIT_ERROR;
     ns_environment_judge(false);
-    if (action != STATUS && geteuid() != 0) {
+    if (action == STATUS)
+        return print_status();
+    if (geteuid() != 0) {
         ns_say("permission denied: only root can change a system; nothing was changed");
         return NS_EXIT_DENIED;
     }
-    if (action == STATUS)
-        return print_status();
-    if (!find_library(action, &host))
-        return NS_EXIT_ERROR;
-    if (action == ENABLE && host.units->n > 0 && access(NS_SYSTEMD_RUNS, F_OK) != 0)
+    if (action == ENABLE && units->n > 0 && access(NS_SYSTEMD_RUNS, F_OK) != 0)
         return NS_FAIL("systemd is not running here, so no unit can be examined; use --preload, "
                        "or write a drop-in as nagleshim-host(1) shows");
+    if (action == ENABLE && !library && !ns_preload_take(0, own))
+        return NS_EXIT_ERROR;
     umask(022); /* what is written is for every user */
     block_signals();
     if (action == DISABLE)
-        return disable(&host);
-    return ns_option_text(NS_HOST_PRELOAD_FILE) ? ns_host_preload_enable(&host)
-                                                : ns_host_units_enable(&host);
+        return disable(library, units);
+    library = library ? library : own;
+    return units->n > 0 ? ns_host_units_enable(library, units) : ns_host_preload_enable(library);
 }

@@ -9,18 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct ns_host {
-    const char *library;         /* enable: the library to preload */
-    const char *only;            /* disable: only this library; NULL: every one */
-    const struct ns_list *units; /* --unit */
-};
+/* In each function, only is the one library that is meant; NULL: every one. */
 
-/* Is this entry of LD_PRELOAD the library, and host->only if that is set? Follows links. */
-bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length);
+/* Is this entry of LD_PRELOAD the library, and the one that is meant? Follows links. */
+bool ns_host_is_meant(const char *only, const char *entry, size_t length);
 
 /* Refuses a library that another user than root could replace, or with which /bin/true does not
  * start. */
-bool ns_host_judge_library(const struct ns_host *host);
+bool ns_host_judge_library(const char *library);
 
 /* The new text of one file. */
 struct ns_change {
@@ -35,14 +31,14 @@ struct ns_change {
 int ns_change_make(struct ns_change *change);
 bool ns_change_undo(struct ns_change *change);
 
-int ns_host_preload_enable(const struct ns_host *host);
-int ns_host_preload_disable(const struct ns_host *host, bool *changed);
+int ns_host_preload_enable(const char *library);
+int ns_host_preload_disable(const char *only, bool *changed);
 
 /* The file name for a service's drop-in. The last drop-in by name takes effect: this one comes
  * after the override.conf of systemctl edit. A name without a type is the name of a service. */
 bool ns_host_unit_path(const char *word, char path[PATH_MAX]);
-int ns_host_units_enable(const struct ns_host *host);
-int ns_host_units_disable(const struct ns_host *host, bool *changed);
+int ns_host_units_enable(const char *library, const struct ns_list *units);
+int ns_host_units_disable(const char *only, const struct ns_list *units, bool *changed);
 
 /* One drop-in that `host enable` wrote. */
 struct ns_dropin {

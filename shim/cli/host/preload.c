@@ -20,9 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool ns_host_judge_library(const struct ns_host *host)
+bool ns_host_judge_library(const char *library)
 {
-    const char *library = host->library;
     char path[PATH_MAX];
     const char *reason;
     struct stat st;
@@ -62,23 +61,23 @@ static bool is_found(const char *name, const char *library)
            strcmp(found, meant) == 0;
 }
 
-bool ns_host_is_meant(const struct ns_host *host, const char *entry, size_t length)
+bool ns_host_is_meant(const char *only, const char *entry, size_t length)
 {
     char path[PATH_MAX], real[PATH_MAX], meant[PATH_MAX];
     if (!ns_preload_is_the_library(entry, length) || length >= sizeof path)
         return false;
     snprintf(path, sizeof path, "%.*s", (int)length, entry);
-    if (!host->only || strcmp(path, host->only) == 0)
+    if (!only || strcmp(path, only) == 0)
         return true;
     if (*path != '/') /* the loader searches for it */
-        return is_found(path, host->only);
-    return realpath(path, real) && realpath(host->only, meant) && strcmp(real, meant) == 0;
+        return is_found(path, only);
+    return realpath(path, real) && realpath(only, meant) && strcmp(real, meant) == 0;
 }
 
 /* May 32-bit programs start here, too? Then a path would fit one kind of program only, but each
  * loader finds its library by the name if that is in a directory that it searches: name becomes
  * that. False, after a message, if a library is elsewhere. */
-static bool name_for_both(const struct ns_host *host, const char **name)
+static bool name_for_both(const char *library, const char **name)
 {
     static struct ns_reach reach;
     char narrow[PATH_MAX];
@@ -92,7 +91,7 @@ static bool name_for_both(const struct ns_host *host, const char **name)
                    narrow_loaders[i].loader, missing);
             continue;
         }
-        const char *const libraries[] = {host->library, narrow};
+        const char *const libraries[] = {library, narrow};
         for (size_t j = 0; j < 2; j++) {
             const char *reason = ns_trial_replaceable(libraries[j]);
             if (reason)
@@ -150,19 +149,19 @@ static void sweep_copies(void)
     rmdir(COPIES);
 }
 
-/* Removes the entries that are meant, each with the separator after it. A copy of host->only is
- * meant, too. */
-static bool remove_entries(const struct ns_host *host, char *text)
+/* Removes the entries that are meant, each with the separator after it. A copy of the one library
+ * that is meant is meant, too. */
+static bool remove_entries(const char *only, char *text)
 {
     char copy[PATH_MAX] = "";
     bool found = false;
-    if (host->only)
-        name_copy(host->only, copy);
+    if (only)
+        name_copy(only, copy);
     for (char *at = text; *at != '\0';) {
         size_t length = *at == '#' ? strcspn(at, "\n") : strcspn(at, NS_PRELOAD_SEPARATORS "#");
         size_t next = length + (at[length] != '\0' && at[length] != '#');
         bool is_copy = length > 0 && length == strlen(copy) && strncmp(at, copy, length) == 0;
-        if (*at == '#' || !(is_copy || ns_host_is_meant(host, at, length))) {
+        if (*at == '#' || !(is_copy || ns_host_is_meant(only, at, length))) {
             at += next;
             continue;
         }
@@ -207,7 +206,7 @@ static bool make_copy(const char *library, char copy[PATH_MAX])
     return errno == EROFS;
 }
 
-int ns_host_preload_enable(const struct ns_host *host)
+int ns_host_preload_enable(const char *library)
 {
     struct ns_change change = {.path = NS_PRELOAD_FILE};
     int status = NS_EXIT_ERROR;
@@ -217,12 +216,12 @@ int ns_host_preload_enable(const struct ns_host *host)
     const char *name = copy, *libc = ns_reach_libc(reach.loader);
     if (libc && strcmp(libc, "musl") == 0)
         return NS_FAIL("this system's libc is musl, whose loader does not read " NS_PRELOAD_FILE);
-    if (!ns_host_judge_library(host) || !name_for_both(host, &name) ||
-        (name == copy && !make_copy(host->library, copy)))
+    if (!ns_host_judge_library(library) || !name_for_both(library, &name) ||
+        (name == copy && !make_copy(library, copy)))
         return NS_EXIT_ERROR;
     NS_AUTO_FREE char *rest = ns_file_read(NS_PRELOAD_FILE);
     if (rest)
-        remove_entries(host, rest);
+        remove_entries(NULL, rest);
     /* First: a library before it could hide calls from it. */
     if (asprintf(&change.text, "%s\n%s", name, rest ? rest : "") < 0)
         change.text = NULL;
@@ -237,18 +236,17 @@ int ns_host_preload_enable(const struct ns_host *host)
 }
 
 /* A file with blank lines only is removed. */
-int ns_host_preload_disable(const struct ns_host *host, bool *changed)
+int ns_host_preload_disable(const char *only, bool *changed)
 {
     struct ns_change change = {.path = NS_PRELOAD_FILE, .text = ns_file_read(NS_PRELOAD_FILE)};
     int status = NS_EXIT_YES;
-    if (change.text && remove_entries(host, change.text)) {
+    if (change.text && remove_entries(only, change.text)) {
         if (change.text[strspn(change.text, NS_PRELOAD_SEPARATORS)] == '\0')
             change.text = NULL;
         status = ns_change_make(&change);
         if (status == NS_EXIT_YES) {
             *changed = true;
-            ns_output_line(NS_PRELOAD_FILE " no longer names %s",
-                           host->only ? host->only : "the library");
+            ns_output_line(NS_PRELOAD_FILE " no longer names %s", only ? only : "the library");
         }
     }
     sweep_copies();

@@ -264,14 +264,13 @@ static int carry_out(struct ns_change *changes, unsigned n)
     return status;
 }
 
-int ns_host_units_enable(const struct ns_host *host)
+int ns_host_units_enable(const char *library, const struct ns_list *units)
 {
-    const unsigned n = host->units->n;
+    const unsigned n = units->n;
     struct ns_change *changes = ns_allocate(n, sizeof *changes); /* nothing is changed yet */
-    bool good = ns_host_judge_library(host);
+    bool good = ns_host_judge_library(library);
     for (unsigned i = 0; i < n && good; i++)
-        good = ns_host_unit_path(host->units->words[i], changes[i].path) &&
-               prepare(host->library, &changes[i]);
+        good = ns_host_unit_path(units->words[i], changes[i].path) && prepare(library, &changes[i]);
     return good ? carry_out(changes, n) : NS_EXIT_ERROR;
 }
 
@@ -290,15 +289,15 @@ bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
 }
 
 /* Removes a drop-in, if it names the library that is meant. An exit status. */
-static int disable(const struct ns_host *host, const char *path, bool is_named, bool *changed)
+static int disable(const char *only, const char *path, bool is_named, bool *changed)
 {
     struct ns_change change = {.text = NULL};
     struct ns_dropin dropin;
     bool exists = ns_dropin_read(path, &dropin);
-    if (!exists || !ns_host_is_meant(host, dropin.library, strlen(dropin.library))) {
+    if (!exists || !ns_host_is_meant(only, dropin.library, strlen(dropin.library))) {
         if (is_named)
-            ns_output_line("%s is not enabled%s%s", dropin.unit, host->only ? " with " : "",
-                           host->only ? host->only : "");
+            ns_output_line("%s is not enabled%s%s", dropin.unit, only ? " with " : "",
+                           only ? only : "");
         return NS_EXIT_YES;
     }
     snprintf(change.path, sizeof change.path, "%s", path);
@@ -310,20 +309,20 @@ static int disable(const struct ns_host *host, const char *path, bool is_named, 
     return status;
 }
 
-int ns_host_units_disable(const struct ns_host *host, bool *changed)
+int ns_host_units_disable(const char *only, const struct ns_list *units, bool *changed)
 {
     int status = NS_EXIT_YES, one;
     char path[PATH_MAX];
     NS_AUTO_GLOB glob_t found = {0};
-    for (unsigned i = 0; i < host->units->n; i++) {
-        ns_host_unit_path(host->units->words[i], path);
-        one = disable(host, path, true, changed);
+    for (unsigned i = 0; i < units->n; i++) {
+        ns_host_unit_path(units->words[i], path);
+        one = disable(only, path, true, changed);
         status = one > status ? one : status;
     }
-    if (host->units->n == 0)
+    if (units->n == 0)
         glob(NS_DROPINS, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        one = disable(host, found.gl_pathv[i], false, changed);
+        one = disable(only, found.gl_pathv[i], false, changed);
         status = one > status ? one : status;
     }
     if (*changed && !reload())
