@@ -136,8 +136,6 @@ function zsh_action(k) {
         return "(" words[k] ")"
     if (k == "FILE" || k == "FILES" || k == "RESULT")
         return "_files"
-    if (k == "PROGRAM")
-        return "_command_names -e"
     if (k == "PID")
         return "_pids"
     return " "
@@ -196,8 +194,6 @@ function fish_action(k) {
         return " -x -a " quote(words[k])
     if (k == "FILE")
         return " -r -F"
-    if (k == "PROGRAM")
-        return " -x -a '(__fish_complete_command)'"
     if (k == "PID")
         return " -x -a '(__fish_complete_pids)'"
     return k == "NOTHING" || k == "RESULT" ? "" : " -x"

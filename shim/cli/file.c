@@ -7,7 +7,6 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "process/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

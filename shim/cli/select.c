@@ -4,11 +4,9 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
-#include "process/scope.h"
 #include "watch/owners.h"
 #include "watch/watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 static void take_owner(void *context, struct ns_watched *watched)

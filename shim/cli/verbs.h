@@ -25,9 +25,8 @@ enum ns_takes {
     NS_TAKES_TEXT,
     NS_TAKES_FILE,
     NS_TAKES_RESULT, /* a file after "=", or no value: standard output */
-    NS_TAKES_PROGRAM,
-    NS_TAKES_LIST, /* a text; the option may be repeated */
-    NS_TAKES_PID,  /* the option may be repeated */
+    NS_TAKES_LIST,   /* a text; the option may be repeated */
+    NS_TAKES_PID,    /* the option may be repeated */
     NS_TAKES_NUMBER,
     NS_TAKES_SECONDS,
     NS_TAKES_MS,

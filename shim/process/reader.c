@@ -6,7 +6,6 @@
 #include "process/facts.h"
 
 #include "base/clock.h"
-#include "process/scope.h"
 
 #include <fcntl.h>
 #include <grp.h>

@@ -5,7 +5,6 @@
 
 #include "process/scope.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 

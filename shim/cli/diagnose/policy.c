@@ -5,13 +5,9 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "base/path.h"
-#include "cli/cli.h"
 #include "cure/group.h"
-#include "process/scope.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_MOST = 64 };

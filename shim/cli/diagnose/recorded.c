@@ -5,7 +5,6 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "base/clock.h"
-#include "cli/cli.h"
 #include "judge/record.h"
 #include "judge/statistics.h"
 #include "process/scope.h"

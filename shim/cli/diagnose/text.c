@@ -4,7 +4,6 @@
 #include "cli/diagnose/diagnose.h"
 
 #include <limits.h>
-#include <string.h>
 
 enum {
     FULL_MOST = 4,   /* rows that are printed in full */

@@ -5,19 +5,15 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "base/clock.h"
-#include "base/path.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/program/program.h"
 #include "process/facts.h"
-#include "process/scope.h"
 #include "watch/watch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -7,11 +7,8 @@
 #include "cli/cli.h"
 #include "cli/file.h"
 #include "cli/program/program.h"
-#include "process/scope.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

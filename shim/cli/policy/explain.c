@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
 /* "10.0.0.1:7001" or "[::1]:7001": an endpoint of a policy with a single address and port. */

@@ -8,13 +8,10 @@
 #include "cli/output.h"
 #include "process/scope.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
