@@ -186,14 +186,14 @@ if sys.argv[1] == "full":
             os.write(writer, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(writer, True)
-else:
+elif sys.argv[1] == "unread":
     os.close(reader)
 os.environ["LD_PRELOAD"] = sys.argv[2]
 process = subprocess.run(sys.argv[3:], stderr=writer, timeout=10, restore_signals=True)
-sys.exit(process.returncode != 0)
+sys.exit(process.returncode != 0 or sys.argv[1] == "read" and b": report: 3 TCP" not in os.read(reader, 65536))
 PY
     local way
-    for way in full unread; do
+    for way in read full unread; do
         NAGLESHIM_LOG=debug python3 "$T/pipe.py" "$way" "$LIBRARY" "$PROBES/report" joins talks exit
     done
 }
@@ -272,6 +272,7 @@ PY
             "$PROBES/report" joins talks exit)
         ((size > 0 || $(stat -c %s "$T/log") > 0))
         ((size < 10240 || $(stat -c %s "$T/log") == size))
+        ((size > 0)) || grep -q ': report: 3 TCP' "$T/log"
     done
 }
 

@@ -522,6 +522,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 
 @test "TCP_NODELAY that the program sets through one descriptor counts for its duplicate, too" {
     does 'connected copy nodelay swap write*8 wait' 'dup nodelay=1 wait'
+    trace "$LIBRARY" 'connected copy swap write*8 wait'
+    [[ $seen == *nodelay=0*nodelay=1* ]] || wrong "$seen"
 }
 
 @test "a read that returns after its descriptor was closed does not count for the next connection there" {
@@ -603,6 +605,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     local i
     for ((i = 0; i < 10; i++)); do
         trace "$LIBRARY" 'connected write*2 filter-meanwhile write*2'
+        [[ $seen == 'write nodelay=1 write '*' filter'* ]] || wrong "$seen" || return
         [[ ${seen##* filter} == *write*write* && ${seen##* filter} != *nodelay* ]] || wrong "$seen" || return
     done
 }
