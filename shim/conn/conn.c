@@ -91,12 +91,10 @@ static void reset(struct ns_conn *conn)
         atomic_store_explicit(&bytes[i], 0, memory_order_relaxed);
     NS_PUT(conn, generation, ns_process_makes());
     NS_PUT(conn, role, NS_ROLE_UNKNOWN);
-    NS_PUT(conn, send, NS_SEND_APP);
-    NS_PUT(conn, ack, NS_ACK_APP);
     NS_PUT(conn, ack_state, 0);
     NS_PUT(conn, writer, 0);
     NS_PUT(conn, burst, 0);
-    NS_PUT(conn, rule, NULL);
+    NS_PUT(conn, rule, &ns_rule_app);
     struct ns_view *view = NS_GET(conn, view);
     if (view) {
         NS_PUT(view, hidden, 0);

@@ -58,7 +58,7 @@ static inline bool ns_burst_is_anothers(const struct ns_conn *conn)
 {
     uint32_t writer = NS_GET(conn, writer);
     return writer && writer != ns_thread.id &&
-           ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
+           ns_conn_mode(conn)->option == TCP_NODELAY;
 }
 
 static inline void ns_push_own(int fd, struct ns_conn *conn)

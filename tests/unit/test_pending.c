@@ -36,7 +36,7 @@ static void open_connections(void)
             perror("connect");
         conns[i] = ns_fd_make(fds[i]);
         NS_PUT(conns[i], kind, NS_CONN_MANAGED);
-        NS_PUT(conns[i], send, NS_SEND_ADAPTIVE);
+        NS_PUT(conns[i], rule, &ns_policy_builtin()->rules[0]);
     }
 }
 
@@ -117,7 +117,7 @@ static void reuses_a_number(void)
     ns_fd_set(fds[0], NS_FD_UNKNOWN);
     conns[0] = ns_fd_make(fds[0]);
     NS_PUT(conns[0], kind, NS_CONN_MANAGED);
-    NS_PUT(conns[0], send, NS_SEND_ADAPTIVE);
+    NS_PUT(conns[0], rule, &ns_policy_builtin()->rules[0]);
     write_to(0);
 }
 
