@@ -73,6 +73,14 @@ static void drops(void)
     ns_pending_beside(NULL);
 }
 
+static void asks(void)
+{
+    read_from(1);
+    ns_flush_pending();
+    write_to(0);
+    ns_pending_only(fds[0]);
+}
+
 static void nothing(void)
 {
 }
@@ -109,7 +117,7 @@ static void a_whole_turn(void)
     ns_pending_beside(NULL);
 }
 
-static void (*const interrupted[])(void) = {adds, flushes, drops};
+static void (*const interrupted[])(void) = {adds, flushes, drops, asks};
 /* Another connection gets the number of connection 0. */
 static void reuses_a_number(void)
 {
@@ -180,6 +188,9 @@ static void begin(void)
 /* Is everything that is pending found again? */
 static bool is_sound(bool jumped)
 {
+    uint32_t only = NS_GET(&ns_thread, only);
+    if (only && ns_pending_any() && !jumped && !ns_pending_finds_only((int)only - 1))
+        return false;
     for (int i = 0; i < CONNECTIONS; i++)
         if (ns_conn_is_pending(conns[i]) && !ns_pending_has(fds[i]) && !jumped)
             return false;
