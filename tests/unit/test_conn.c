@@ -40,16 +40,19 @@ CHECK(check_numbers)
 
 CHECK(check_references)
 {
-    struct ns_conn *first = ns_conn_make(), *conn = ns_conn_make();
+    struct ns_conn *first = ns_conn_make(), *conn = ns_conn_make(), *other;
     OK(first != conn && ns_conn_hold(conn), "an object can have several references");
     ns_conn_drop(conn);
     OK(NS_GET(conn, kind) == NS_CONN_ALONE, "it stays until the last one is dropped");
     ns_conn_drop(conn);
     OK(NS_GET(conn, kind) == NS_CONN_NONE && !ns_conn_hold(conn),
        "then there is none to be had of it");
-    OK(ns_conn_make() == conn, "and it becomes the next one");
+    OK((other = ns_conn_make()) == conn, "and it becomes the next one");
+    for (int i = 0; i < 100000; i++)
+        ns_conn_drop(other), other = ns_conn_make();
+    OK(other == conn, "as often as it is released");
     ns_fd_set(7, conn);
-    struct ns_conn *other = ns_fd_make(7);
+    other = ns_fd_make(7);
     OK(other != conn && other != first && !ns_conn_hold(conn),
        "an object whose number gets another one is dropped");
     ns_fd_fill(7, conn = ns_conn_make());
