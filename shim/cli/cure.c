@@ -23,7 +23,7 @@
 enum {
     INTERVAL_MS = 100,
     ROUND_MS = 1000, /* for new processes and listeners */
-    SHARE = 250,     /* lists and rounds take at most 1/SHARE of a processor each */
+    SHARE = 50,      /* lists and rounds take at most 1/SHARE of a processor each */
 };
 
 static const struct {

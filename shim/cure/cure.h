@@ -99,7 +99,8 @@ bool ns_cure_has_unowned(const struct ns_cure *cure);
 /* Did an undo reach every socket of the selected processes? */
 bool ns_cure_is_complete(const struct ns_cure *cure);
 
-/* Closes the network namespaces of processes, until the next scan with refresh. */
+/* Closes the network namespaces, and forgets the processes, until the next scan with refresh. Which
+ * sockets are spared is kept. */
 void ns_cure_release_owners(struct ns_cure *cure);
 
 /* Notes the sockets that an undo would restore now. From then on, they are left as they are. 0 or

@@ -300,9 +300,9 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh)
 
 void ns_cure_release_owners(struct ns_cure *cure)
 {
-    const bool all = cure->owners.all;
-    ns_owners_release(&cure->owners);
-    cure->owners = (struct ns_owners){.all = all};
+    ns_netns_release(&cure->owners);
+    cure->owners.namespaces = NULL;
+    cure->owners.n_processes = 0; /* their numbers may be others' then */
 }
 
 /* All sockets are new again, but those that are spared. */

@@ -238,6 +238,19 @@ while True:
     expect 0 output lacks "goes on there"
 }
 
+@test "--for cures a group and leaves the sockets that an earlier cure of a process has set" {
+    sees_setsockopt
+    start_options
+    cure --pid "${NS_PID[options]}"
+    words=connect options_are 'client 1' 'nodelay 1'
+    cure --cgroup "$group" --for 1
+    expect 0 output has 'not changed: an earlier cure has set their options, and goes on' output has "$group: the kernel will no longer "
+    options_are 'client 1' 'later 0'
+    programs_are 0
+    cure --undo --all
+    options_are 'client 0' 'nodelay 1'
+}
+
 @test "the readiness probe of the DaemonSet succeeds only if the kernel would cure, with the rights of its pod" {
     local rights probe words
     rights=$(sed -nE 's/.*drop: \[ALL\], add: \[([A-Z_, ]*)\].*/\1/p' config/kubernetes/cure.yaml)
@@ -422,17 +435,18 @@ END
 }
 
 @test "cures and undos at the same moment do not disturb each other, and a cure removes the names of groups that are gone" {
-    local i pid
+    local i pid most=8
+    [[ -z ${NS_KERNEL-} ]] || most=3 # an emulated processor is slow, and each waits for the lock for five seconds
     mkdir "$group/gone"
     cure --cgroup "$group/gone"
     rmdir "$group/gone"
-    for i in {1..8}; do
+    for ((i = 0; i < most; i++)); do
         "${inside[@]}" "$NS" cure --cgroup "$group" >/dev/null 2>>"$T/errors" &
         NS_STARTED+=("$!")
         "${inside[@]}" "$NS" cure --undo --all >/dev/null 2>>"$T/errors" &
         NS_STARTED+=("$!")
     done
-    for pid in "${NS_STARTED[@]: -16}"; do wait "$pid"; done
+    for pid in "${NS_STARTED[@]: -2 * most}"; do wait "$pid" || wrong "$(cat "$T/errors")"; done
     run ! grep -v 'no socket was restored' "$T/errors"
     cure --cgroup "$group"
     programs_are 1
@@ -525,7 +539,7 @@ END
     run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
     expect_part output ' cured '
     cure --list
-    expect 0 output has "$group: the kernel is set to cure new connections, until a running 'nagleshim cure --follow' ends"
+    expect 0 output has "$group: the kernel is set to " output has "new connections, until a running 'nagleshim cure --follow' ends"
     cure --undo --all
     expect 0 output has "$group: a running 'nagleshim cure --follow' goes on" output lacks TCP_NODELAY
     for other in --follow --dry-run --force; do
