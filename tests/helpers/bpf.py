@@ -3,8 +3,10 @@
 bpf.py add GROUP: adds a program of somebody else, which allows everything, until the group is removed. bpf.py only GROUP:
 the same, but it allows no program beside it. bpf.py override GROUP: it allows those of inner groups, and does not run there then.
 bpf.py reply GROUP: the same as add, and the program that sees connections writes its reply, as the kernel's samples do."""
+import contextlib
 import ctypes
 import os
+import resource
 import struct
 import sys
 
@@ -23,6 +25,8 @@ def bpf(command, attributes):
     return result, buffer.raw
 
 
+with contextlib.suppress(ValueError):  # without the right to do so; only before Linux 5.11 it counts programs
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 group = os.open(sys.argv[2], os.O_RDONLY)
 for kind, attach in (SOCK_OPS, SETSOCKOPT):
     if sys.argv[1] != "count":
