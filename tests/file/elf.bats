@@ -166,3 +166,23 @@ END
     none_of "in the main library" "$(strings "$LIBRARY" | grep -E 'NAGLESHIM_(RECORD|EXPERIMENT)' || true)"
     strings "$OBSERVER" | grep -qx NAGLESHIM_RECORD
 }
+
+# circles FILE...: the object files that call each other in a circle.
+circles() {
+    nm -A --format=posix "$@" | awk '{
+            sub(/:$/, "", $1)
+            if ($3 == "U") { user[++n] = $1; used[n] = $2 }
+            else if ($3 ~ /[BCDRTVW]/) by[$2] = $1
+        }
+        END { for (; n > 0; n--) if (used[n] in by && by[used[n]] != user[n]) print user[n], by[used[n]] }' |
+        { tsort >/dev/null; } 2>&1
+}
+
+@test "no file of the command calls back into one that calls it" {
+    local files
+    mapfile -t files < <(find build/obj/shim/{cli,cure,judge,process,watch} -name '*.o')
+    none_of "these files call each other" "$(circles "${files[@]}")"
+    gcc -x c -c -o "$T/one.o" - <<<'void one(void); void other(void); void one(void) { other(); }'
+    gcc -x c -c -o "$T/other.o" - <<<'void one(void); void other(void); void other(void) { one(); }'
+    [[ $(circles "$T/one.o" "$T/other.o") == *"$T/o"* ]]
+}
