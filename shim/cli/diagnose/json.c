@@ -112,7 +112,6 @@ static void add_counts(cJSON *object, const struct ns_row *row)
     add_ms(object, "waited_ms", verdict->waited_ns);
     add_ms(object, "shortest_ms", verdict->shortest_ns);
     add_ms(object, "longest_ms", verdict->longest_ns);
-    add_ms(object, "held_ms", verdict->certain_ns);
     ns_output_number(object, "rtt_us", verdict->rtt_us);
 }
 
