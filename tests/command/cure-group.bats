@@ -462,7 +462,8 @@ END
     "${inside[@]}" find /sys/fs/bpf/nagleshim -name '*connections*' -delete
     left=$("${inside[@]}" find /sys/fs/bpf/nagleshim)
     cure --dry-run --cgroup "$group"
-    [[ $left == *options* && $("${inside[@]}" find /sys/fs/bpf/nagleshim) == "$left" ]]
+    [[ $left == *options* || ${NS_KERNEL-} == 5.10.* ]] # it has no such program
+    [[ $("${inside[@]}" find /sys/fs/bpf/nagleshim) == "$left" ]]
     cure --cgroup "$group"
     # An undo that was killed half-way.
     ! command -v strace || "${inside[@]}" strace -qqo "$T/trace" -e inject=unlink,unlinkat:signal=KILL "$NS" cure --undo --all || true
