@@ -175,6 +175,27 @@ steps() {
     done
 }
 
+@test "8000 connections that are closed one after the other leave no memory" {
+    cat >"$T/many.py" <<'END'
+import socket
+def resident_kib():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
+listener = socket.create_server(("127.0.0.1", 0))
+def connections(n):
+    for _ in range(n):
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+        server.close(), client.close()
+connections(500)
+before = resident_kib()
+connections(8000)
+print(resident_kib() - before)
+END
+    run env NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log" LD_PRELOAD="$LIBRARY" "$python" "$T/many.py"
+    grep -E ' sockets [1-9][0-9]{3}' "$T/log"
+    ((output < 200)) || wrong "$output KiB more"
+}
+
 @test "a server makes one extra call at its first listener, none for each connection" {
     # At the end a pipe gets a connection's number.
     steps 'accepted hear write close accepted-next hear write close accepted-next hear write becomes-a-pipe fed exit'
