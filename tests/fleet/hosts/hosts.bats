@@ -190,7 +190,7 @@ counters=/var/lib/prometheus/node-exporter/nagleshim.prom
 mkdir -p "${counters%/*}"
 /app/tcp_nodelay_server --connections 0 9001 0 >/listens &
 until grep -qs port /listens; do sleep 0.01; done
-/app/tcp_nodelay_client 127.0.0.1 9001 100000 >/dev/null &
+/app/tcp_nodelay_client 127.0.0.1 9001 100000 >/dev/null 2>&1 &
 systemctl start nagleshim-metrics
 counts() { grep -qsE '^nagleshim_stalled_requests_total\{.*process="tcp_nodelay_client".*\} [1-9]' "$counters"; }
 for _ in {1..300}; do ! counts || break; sleep 0.2; done
