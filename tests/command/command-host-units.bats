@@ -72,13 +72,12 @@ CASES
     unit app Environment=LD_PRELOAD=/opt/libnagleshim.so:/lib/a.so
     enable --unit app
     pasted app.service "it has another LD_PRELOAD" 'Environment="LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/a.so"'
-    # The text was pasted, or an older version wrote the drop-in.
+    # The text was pasted.
     unit app Environment=LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/all.so
     enable --unit app
-    expect_status 0
-    [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so:/lib/all.so"' ]]
+    expect_whole output "app.service has the library already"
+    expect_untouched
     unit app Environment=LD_PRELOAD=/opt/libnagleshim.so
-    rm -r "$R/etc/systemd/system/app.service.d"
     enable --unit app
     expect_status 0
     [[ $(dropin app.service) == *'LD_PRELOAD=/usr/lib/libnagleshim.so"' ]]
@@ -96,6 +95,9 @@ CASES
             run --separate-stderr systemd-analyze verify --man=no "$T/pasted.service"
             expect_no_part stderr pasted.service:
         fi
+        unit app "$shown\nEnvironment=LD_PRELOAD=/usr/lib/libnagleshim.so\nBindReadOnlyPaths=-/usr/lib/libnagleshim.so:/usr/lib/libnagleshim.so:norbind"
+        enable --unit app
+        expect_whole output "app.service has the library already"
     done
 }
 
@@ -113,11 +115,19 @@ CASES
     done <<'CASES'
 LoadState=not-found|app.service: systemctl reports LoadState=not-found; only a loaded unit can be changed
 LoadState=masked|app.service: systemctl reports LoadState=masked
-LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: it has another LD_PRELOAD
+LoadState=loaded\nEnvironment="LD_PRELOAD=/lib/a\\\\\\"b.so"|app.service: its LD_PRELOAD has quotes, backslashes or %; add the library there
+LoadState=loaded\nEnvironment=LD_PRELOAD=/lib/%n.so|app.service: its LD_PRELOAD has quotes, backslashes or %; add the library there
 LoadState=loaded\nEnvironmentFiles=/etc/sets-? (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets LD_PRELOAD; the library must be named there
 LoadState=loaded\nEnvironmentFiles=/etc/sets-2 (ignore_errors=yes)\nEnvironmentFiles=/etc/harmless (ignore_errors=no)|app.service: its EnvironmentFile /etc/sets-2 sets
 LoadState=loaded\nUnsetEnvironment=A LD_PRELOAD|app.service: its UnsetEnvironment= removes LD_PRELOAD
 CASES
+    # A drop-in that is read later resets the variable.
+    unit app
+    touch "$R/show/app.service.reset"
+    enable --unit good app
+    expect 2 stderr has "app.service: its LD_PRELOAD is '' even with the drop-in: a drop-in that is read later sets it, see 'systemctl cat app.service'" stderr has "nothing was changed"
+    expect_untouched
+    rm "$R/show/app.service.reset"
     touch "$R/show/reload-fails"
     enable --unit good
     expect 2 stderr has "'systemctl daemon-reload' failed"

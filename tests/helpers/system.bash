@@ -18,7 +18,7 @@ setup() {
 
 # Makes a system that can start cat, true, the shell and the command, with the library in /usr/lib. Sets R. systemd seems to run
 # there. A stub of systemctl shows the properties in the file /show/UNIT. Once the drop-in exists, it shows the drop-in's
-# Environment= instead. /show/manager is for systemd itself.
+# Environment= instead, unless /show/UNIT.reset exists. /show/manager is for systemd itself.
 make_system() {
     R=$T/system
     mkdir -p "$R"/{bin,etc/systemd/system,usr/lib/systemd/system,usr/bin,show,run/systemd/system}
@@ -43,7 +43,7 @@ show)
     else
         echo LoadState=loaded
         while read -r line; do
-            [[ $line != Environment=* ]] || echo "${line//\"/}"
+            [[ $line != Environment=* || -e /show/$unit.reset ]] || echo "${line//\"/}"
         done <$dropin
     fi
     ;;

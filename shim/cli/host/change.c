@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns how `nagleshim host` changes a file: as a whole or not at all, and so that the change can be
- * undone. A program that starts meanwhile finds the old file or the
- * new one. */
+ * undone. A program that starts meanwhile finds the old file or the new one. */
 #include "cli/host/host.h"
 
 #include "cli/cli.h"

@@ -27,6 +27,7 @@ struct unit {
     char preload[PATH_MAX]; /* its LD_PRELOAD, or that of every service; "": there is none */
     const char *forbidden;  /* calls of the library that its SystemCallFilter= forbids; "": none */
     bool hides_files;       /* it has a root of its own, or hides directories */
+    const char *binds;      /* what is shown to it nevertheless */
     /* These take precedence over Environment= in a drop-in: */
     bool unsets;         /* UnsetEnvironment= has LD_PRELOAD */
     char file[PATH_MAX]; /* an EnvironmentFile= that sets LD_PRELOAD; "": none */
@@ -140,6 +141,8 @@ static void take_property(struct unit *unit, const char *name, char *value)
             unit->unsets = unit->unsets || strcmp(word, "LD_PRELOAD") == 0;
     else if (strcmp(name, "SystemCallFilter") == 0)
         unit->forbidden = forbidden_by(value);
+    else if (strncmp(name, "Bind", 4) == 0)
+        unit->binds = ns_words("%s %s", unit->binds, value);
     else if (*value != '\0') /* RootDirectory, RootImage, TemporaryFileSystem */
         unit->hides_files = true;
 }
@@ -151,11 +154,12 @@ static bool ask(const char *name, struct unit *unit)
     char command[NAME_MAX + 256];
     NS_AUTO_FREE char *line = NULL;
     size_t size = 0;
+    *unit = (struct unit){.forbidden = "", .binds = ""};
     /* No name has a quote, see ns_host_unit_path. */
     snprintf(command, sizeof command,
              "systemctl show -p Environment && systemctl show -p LoadState -p Environment "
              "-p EnvironmentFiles -p UnsetEnvironment -p RootDirectory -p RootImage "
-             "-p TemporaryFileSystem -p SystemCallFilter -- '%s'",
+             "-p TemporaryFileSystem -p BindPaths -p BindReadOnlyPaths -p SystemCallFilter -- '%s'",
              name);
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
@@ -171,13 +175,6 @@ static bool ask(const char *name, struct unit *unit)
     return NS_REFUSE("'%s' failed", command);
 }
 
-/* Is there an LD_PRELOAD that this command did not write? preload: with the library. */
-static bool has_own(const struct unit *unit, const char *preload, const char *library)
-{
-    return strcmp(preload, library) != 0 &&
-           (strcmp(preload, unit->preload) != 0 || strpbrk(preload, "\"\\%"));
-}
-
 /* Why a drop-in would have no effect, or not this one; NULL: it has one. */
 static const char *unfit(const struct unit *unit)
 {
@@ -189,6 +186,9 @@ static const char *unfit(const struct unit *unit)
     if (unit->file[0])
         return ns_words("its EnvironmentFile %s sets LD_PRELOAD; the library must be named there",
                         unit->file);
+    /* systemctl shows them as a drop-in would have to quote them, and not as ld.so gets them. */
+    if (strpbrk(unit->preload, "\"\\%"))
+        return "its LD_PRELOAD has quotes, backslashes or %; add the library there";
     return NULL;
 }
 
@@ -197,9 +197,10 @@ static const char *unfit(const struct unit *unit)
 static bool prepare(const char *library, struct ns_change *change)
 {
     static struct ns_dropin dropin;
-    struct unit unit = {.forbidden = ""};
+    struct unit unit;
     const char *name = unit_of(change->path);
-    if (access(change->path, F_OK) == 0 && !ns_dropin_read(change->path, &dropin))
+    const bool exists = access(change->path, F_OK) == 0;
+    if (exists && !ns_dropin_read(change->path, &dropin))
         return NS_REFUSE("%s: this command did not write it; nothing was changed", change->path);
     if (!ask(name, &unit))
         return false;
@@ -208,10 +209,12 @@ static bool prepare(const char *library, struct ns_change *change)
         return NS_REFUSE("%s: %s", name, reason);
     const char *preload = ns_preload_join(unit.preload, library);
     char *text = ns_words("[Service]\nEnvironment=\"" VARIABLE "%s\"\n", preload);
-    if (has_own(&unit, preload, library))
+    const bool has_library = strcmp(preload, unit.preload) == 0;
+    if (!has_library && strcmp(preload, library) != 0)
         reason = "it has another LD_PRELOAD";
     if (unit.hides_files) { /* "-": a missing file is skipped */
-        reason = "RootDirectory=, RootImage= or TemporaryFileSystem= hides files from it";
+        if (!strstr(unit.binds, library))
+            reason = "RootDirectory=, RootImage= or TemporaryFileSystem= hides files from it";
         text = ns_words("%sBindReadOnlyPaths=-%s -" NS_POLICY_DIR_DEFAULT "\n", text, library);
     }
     if (*unit.forbidden) {
@@ -225,8 +228,25 @@ static bool prepare(const char *library, struct ns_change *change)
         ns_print_lines(stderr, text);
         return false;
     }
+    if (has_library && !exists) /* as its administrator has written */
+        return true;
     change->text = ns_words(MARK " 'nagleshim host disable --unit %s' removes it.\n%s", name, text);
     return true;
+}
+
+/* Does systemd preload the library, now that the drop-in is there? A later drop-in may reset it. */
+static bool takes_effect(const char *library, const char *path)
+{
+    struct unit unit;
+    char entry[PATH_MAX] = "";
+    const char *name = unit_of(path);
+    if (!ask(name, &unit))
+        return false;
+    if (ns_preload_find(unit.preload, entry) && strcmp(entry, library) == 0)
+        return true;
+    return NS_REFUSE("%s: its LD_PRELOAD is '%s' even with the drop-in: a drop-in that is read "
+                     "later sets it, see 'systemctl cat %s'",
+                     name, unit.preload, name);
 }
 
 static void undo(struct ns_change *changes, unsigned n)
@@ -250,13 +270,15 @@ static void report(const struct ns_change *change)
 }
 
 /* Writes all drop-ins; undoes everything if one cannot be written. */
-static int carry_out(struct ns_change *changes, unsigned n)
+static int carry_out(const char *library, struct ns_change *changes, unsigned n)
 {
     int status = NS_EXIT_YES;
     for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
-        status = ns_change_make(&changes[i]);
+        status = changes[i].text ? ns_change_make(&changes[i]) : NS_EXIT_YES;
     if (status == NS_EXIT_YES && !reload())
         status = NS_EXIT_ERROR;
+    for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
+        status = takes_effect(library, changes[i].path) ? NS_EXIT_YES : NS_EXIT_ERROR;
     if (status != NS_EXIT_YES)
         undo(changes, n);
     for (unsigned i = 0; i < n && status == NS_EXIT_YES; i++)
@@ -271,7 +293,7 @@ int ns_host_units_enable(const char *library, const struct ns_list *units)
     bool good = ns_host_judge_library(library);
     for (unsigned i = 0; i < n && good; i++)
         good = ns_host_unit_path(units->words[i], changes[i].path) && prepare(library, &changes[i]);
-    return good ? carry_out(changes, n) : NS_EXIT_ERROR;
+    return good ? carry_out(library, changes, n) : NS_EXIT_ERROR;
 }
 
 bool ns_dropin_read(const char *path, struct ns_dropin *dropin)
