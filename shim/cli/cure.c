@@ -37,7 +37,7 @@ static const struct {
     [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_OTHERS] = {"others", "another cure of their control group is in force"},
-    [NS_CURE_EARLIER] = {"earlier", "an earlier cure has set their options, and goes on"},
+    [NS_CURE_EARLIER] = {"earlier", "a cure had set their options before"},
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -171,13 +171,13 @@ static void print_groups(const struct ns_cure *cure)
         const bool was_cured = group->kept || cure->list || cure->seconds > 0;
         const char *path = *group->path ? group->path : "a group that was removed";
         if (cure->list && group->is_ending) {
-            ns_output_line("%s: an undo could not restore all sockets; repeat it", path);
+            ns_output_line("%s: a cure or an undo did not finish; repeat the undo", path);
             continue;
         }
         if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
             continue;
         const struct ns_group *above =
-            cure->undo ? ns_groups_innermost(&cure->cured, path, group->id) : NULL;
+            cure->undo ? ns_groups_innermost(&cure->cured, group->path, group->id) : NULL;
         cJSON *entry = cure->undo && cure->seconds > 0 ? NULL : ns_output_entry("groups");
         ns_output_text(entry, "path", path);
         if (cure->list) {
@@ -475,8 +475,8 @@ static int cure_sockets(struct ns_cure *cure)
     print_groups(cure);
     if (cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
-    else
-        error = ns_cure_scan(cure, false);
+    else /* what was made until the kernel's programs were there has no options of theirs */
+        error = ns_cure_scan(cure, cure->groups.n > 0);
     if (cure->seconds > 0) {
         int failed = revert(cure);
         error = error ? error : failed;

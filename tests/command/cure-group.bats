@@ -244,7 +244,7 @@ while True:
     cure --pid "${NS_PID[options]}"
     words=connect options_are 'client 1' 'nodelay 1'
     cure --cgroup "$group" --for 1
-    expect 0 output has 'not changed: an earlier cure has set their options, and goes on' output has "$group: the kernel will no longer "
+    expect 0 output has 'not changed: a cure had set their options before' output has "$group: the kernel will no longer "
     options_are 'client 1' 'later 0'
     programs_are 0
     cure --undo --all
@@ -489,7 +489,7 @@ END
     if [[ ${NS_KERNEL-} != 5.10.* ]]; then
         "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"
         cure --list
-        expect_part output "$group: an undo could not restore all sockets; repeat it"
+        expect_part output "$group: a cure or an undo did not finish; repeat the undo"
         cure --cgroup "$group/other"
         expect_status 0
         "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"

@@ -188,7 +188,7 @@ END
     echo >&7
     expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
     ns_join cure
-    grep -qE 'python3?.*: [0-9] sockets not changed: an earlier cure has set their options, and goes on' "$T/cure.out"
+    grep -qE 'python3?.*: [0-9] sockets not changed: a cure had set their options before' "$T/cure.out"
     echo >&7
     expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
     cure --undo --pid "${NS_PID[options]}"
