@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See conn.h. Owns the memory of the connections, in slabs that are never freed. Must never take a
- * lock or allocate with malloc: signal handlers come here. */
+/* See conn.h. Owns the memory of the connections, in slabs that are never freed, and the list of
+ * free objects. Must never take a lock or allocate with malloc: signal handlers come here. */
 #include "conn/conn.h"
 
 #include "base/memory.h"
@@ -13,8 +13,11 @@ enum {
     SLABS = 1024, /* more sockets than fit into these are left alone */
 };
 
+/* The links of the free objects are not in the objects, where a thread that still uses one may
+ * write. */
 struct slab {
     struct ns_conn conns[COUNT];
+    _Atomic uint32_t next[COUNT]; /* 1 + the number of the next free object; 0: none */
 };
 
 /* The first slab is static: for fewer sockets there is no system call, and untouched pages cost no
@@ -23,38 +26,32 @@ NS_LARGE_ARRAY static struct slab first;
 NS_LARGE_ARRAY static struct slab *_Atomic slabs[SLABS];
 static _Atomic uint32_t made; /* objects that were ever used */
 
-static _Atomic uint32_t place; /* where the search for a free object goes on */
-enum { TRIES = 16 };
-
-/* As a number of references: the object is being made or released, and not to be had. */
-#define CHANGING UINT32_MAX
+/* The first free object. Low half: 1 + its number, 0 if there is none; high half: a count of
+ * changes, so that the exchange fails if the object was taken and returned in between. */
+static _Atomic uint64_t free_list;
 
 static struct slab *slab_at(uint32_t index)
 {
     return index ? atomic_load(&slabs[index]) : &first;
 }
 
-static bool take(struct ns_conn *conn)
+static uint64_t changed(uint64_t list, uint32_t next)
 {
-    uint32_t free = 0;
-    return NS_GET(conn, references) == 0 &&
-           atomic_compare_exchange_strong(&conn->references, &free, CHANGING);
+    return ((list & ~(uint64_t)UINT32_MAX) + (UINT64_C(1) << 32)) | next;
 }
 
-/* Tries only a few objects: when most are in use, new ones are made. */
 static struct ns_conn *take_free(void)
 {
-    uint32_t end = atomic_load(&made), number = atomic_load_explicit(&place, memory_order_relaxed);
-    for (unsigned i = 0; i < TRIES && i < end; i++, number++) {
-        number = number < end ? number : 0;
-        struct ns_conn *conn = &slab_at(number / COUNT)->conns[number % COUNT];
-        if (take(conn)) {
-            atomic_store_explicit(&place, number, memory_order_relaxed);
-            return conn;
-        }
+    uint64_t list = atomic_load(&free_list);
+    for (;;) {
+        uint32_t number = (uint32_t)list - 1;
+        if (number == UINT32_MAX)
+            return NULL;
+        struct slab *slab = slab_at(number / COUNT);
+        uint32_t next = atomic_load(&slab->next[number % COUNT]);
+        if (atomic_compare_exchange_weak(&free_list, &list, changed(list, next)))
+            return &slab->conns[number % COUNT];
     }
-    atomic_store_explicit(&place, number, memory_order_relaxed);
-    return NULL;
 }
 
 static struct ns_conn *take_new(void)
@@ -67,10 +64,23 @@ static struct ns_conn *take_new(void)
             slab = ns_pages_put(&slabs[index], NULL, sizeof *slab);
         if (!slab)
             return NULL;
-        if (atomic_compare_exchange_weak(&made, &number, number + 1) &&
-            take(&slab->conns[number % COUNT])) /* another thread may have found it */
+        if (atomic_compare_exchange_weak(&made, &number, number + 1))
             return &slab->conns[number % COUNT];
     }
+}
+
+static void give_back(struct ns_conn *conn)
+{
+    uint32_t index = 0, within;
+    struct slab *slab;
+    while (slab = slab_at(index), conn < slab->conns || conn >= slab->conns + COUNT)
+        index++;
+    within = (uint32_t)(conn - slab->conns);
+    uint64_t list = atomic_load(&free_list);
+    do
+        atomic_store(&slab->next[within], (uint32_t)list);
+    while (!atomic_compare_exchange_weak(&free_list, &list,
+                                         changed(list, index * COUNT + within + 1)));
 }
 
 static void reset(struct ns_conn *conn)
@@ -81,10 +91,12 @@ static void reset(struct ns_conn *conn)
         atomic_store_explicit(&bytes[i], 0, memory_order_relaxed);
     NS_PUT(conn, generation, ns_process_makes());
     NS_PUT(conn, role, NS_ROLE_UNKNOWN);
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
     NS_PUT(conn, ack_state, 0);
     NS_PUT(conn, writer, 0);
     NS_PUT(conn, burst, 0);
-    NS_PUT(conn, rule, &ns_rule_app);
+    NS_PUT(conn, rule, NULL);
     struct ns_view *view = NS_GET(conn, view);
     if (view) {
         NS_PUT(view, hidden, 0);
@@ -109,7 +121,7 @@ bool ns_conn_hold(struct ns_conn *conn)
 {
     uint32_t references = atomic_load(&conn->references);
     do {
-        if (references == 0 || references == CHANGING)
+        if (!references)
             return false;
     } while (!atomic_compare_exchange_weak(&conn->references, &references, references + 1));
     return true;
@@ -117,12 +129,8 @@ bool ns_conn_hold(struct ns_conn *conn)
 
 void ns_conn_drop(struct ns_conn *conn)
 {
-    uint32_t references = atomic_load(&conn->references);
-    while (!atomic_compare_exchange_weak(&conn->references, &references,
-                                         references == 1 ? CHANGING : references - 1))
-        ;
-    if (references != 1)
+    if (atomic_fetch_sub(&conn->references, 1) != 1)
         return;
     NS_PUT(conn, kind, NS_CONN_NONE); /* another thread that still sees it stops using it */
-    atomic_store(&conn->references, 0);
+    give_back(conn);
 }

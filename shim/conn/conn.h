@@ -25,9 +25,6 @@ enum ns_conn_kind {
     NS_CONN_FRESH, /* made by socket(), neither connected nor listening */
     NS_CONN_LISTENER,
     NS_CONN_MANAGED, /* a connection that a rule applies to */
-    /* A bit of those from ASK on: was passed on, or the library is disabled. The socket is left
-     * alone; getsockopt goes on to hide what was set. */
-    NS_CONN_STOPPED = 8,
 };
 
 /* The options of one socket that a rule rewrites, by index into ns_sockopts. */
@@ -42,6 +39,8 @@ _Static_assert(NS_SOCKOPT_COUNT <= 32, "one bit per option");
 struct ns_conn {
     _Atomic uint8_t kind; /* enum ns_conn_kind */
     _Atomic uint8_t role; /* enum ns_role */
+    _Atomic uint8_t send; /* enum ns_send */
+    _Atomic uint8_t ack;  /* enum ns_ack */
     _Atomic uint8_t nonblock;
     _Atomic uint8_t app_nodelay;    /* the TCP_NODELAY that the application has set */
     _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has while nothing is held */
@@ -52,6 +51,7 @@ struct ns_conn {
     _Atomic uint8_t in_flight;      /* something was sent, perhaps not acknowledged yet: below */
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
+    _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
     _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
     _Atomic uint8_t full;           /* for so many times 64 of them Nagle's algorithm stays on */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
@@ -60,7 +60,7 @@ struct ns_conn {
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
     _Atomic uint64_t ack_state;     /* struct ns_ack_state */
     _Atomic uint64_t burst;         /* struct ns_burst */
-    const struct ns_rule *_Atomic rule; /* &ns_rule_app: none, so far or at all */
+    const struct ns_rule *_Atomic rule;
     /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */
     struct ns_view *_Atomic view;
 };
@@ -96,7 +96,7 @@ enum {
 /* flags */
 enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
-    NS_NO_ACK = 2,           /* a protocol without TCP_QUICKACK */
+    NS_ASK_AGAIN = 2,        /* has no rule yet, since a seccomp filter was to be installed */
     NS_COUNTED = 4,          /* TCP_NODELAY was counted in the report */
     NS_EXPECTED = 8,         /* what its rule sets was set at socket(), and counted */
     NS_WAITS_UNSEEN = 16,    /* the program waits unseen, after a read that found nothing */
@@ -122,22 +122,10 @@ static inline bool ns_conn_is_tracked(const struct ns_conn *conn)
     return NS_GET(conn, kind) > NS_CONN_ALONE;
 }
 
-/* How the connection's rule sends. */
-static inline const struct ns_send_mode *ns_conn_mode(const struct ns_conn *conn)
-{
-    return &ns_send_modes[NS_GET(conn, rule)->send];
-}
-
-/* Does the library acknowledge what the program has read? */
-static inline bool ns_conn_acks(const struct ns_conn *conn)
-{
-    return NS_GET(conn, rule)->ack == NS_ACK_BEFORE_WAIT && !(NS_GET(conn, flags) & NS_NO_ACK);
-}
-
 /* The TCP_NODELAY that the kernel should have under the connection's rule. */
 static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 {
-    return ns_conn_mode(conn)->nodelay || NS_GET(conn, app_nodelay);
+    return ns_send_modes[NS_GET(conn, send)].nodelay || NS_GET(conn, app_nodelay);
 }
 
 /* A new object with one reference, NS_CONN_ALONE and otherwise zero. NULL if there is no memory. */

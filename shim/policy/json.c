@@ -356,7 +356,6 @@ static void read_rules(struct reader *reader, const cJSON *item, const struct ke
         rule->has_max_delay = rule->max_delay_us != 0;
         if (!rule->has_max_delay)
             rule->max_delay_us = NS_MAX_DELAY_US_DEFAULT;
-        rule->pause = ns_rule_pause(rule);
     }
 }
 

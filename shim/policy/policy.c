@@ -10,24 +10,12 @@
 
 /* The same as config/default.json, which test_policy compares. Constant, like every policy in use:
  * as a variable it would be one more page that every process copies. */
-enum { PAUSE = 8 }; /* ms: the shortest delayed ACK that the peer may have waited for */
 static const struct ns_rule builtin_rule = {
     .name = (char *)"every-tcp-socket",
     .send = NS_SEND_DEFAULT,
     .ack = NS_ACK_BEFORE_WAIT,
     .max_delay_us = NS_MAX_DELAY_US_DEFAULT,
-    .pause = PAUSE,
 };
-
-const struct ns_rule ns_rule_app = {.send = NS_SEND_APP, .ack = NS_ACK_APP};
-
-uint8_t ns_rule_pause(const struct ns_rule *rule)
-{
-    enum { US_PER_MS = 1000, TICK = 5 }; /* the coarse clock's error, rounded up */
-    if (ns_send_corks(rule->send))
-        return (uint8_t)(rule->max_delay_us / US_PER_MS + TICK);
-    return ns_send_modes[rule->send].nodelay ? PAUSE : NS_PAUSE_NEVER;
-}
 
 static const struct ns_policy builtin = {
     .enabled = true,

@@ -35,7 +35,6 @@ enum {
     NS_MAX_DELAY_US_LEAST = 50,
     NS_MAX_DELAY_US_MOST = 100000,
     NS_MAX_DELAY_US_DEFAULT = 200,
-    NS_PAUSE_NEVER = UINT8_MAX,
     NS_POLICY_SIZE_MOST = 256 * 1024, /* bytes of JSON text */
     NS_POLICY_ERRORS_MOST = 100,      /* reported for one text: finding each place walks the text */
 };
@@ -94,8 +93,7 @@ struct ns_rule {
     enum ns_send send;
     enum ns_ack ack;
     uint32_t max_delay_us;
-    uint8_t pause;      /* milliseconds after which a held write is late, or NS_PAUSE_NEVER */
-    bool has_max_delay; /* the key was present */
+    bool has_max_delay;                                  /* the key was present */
     struct ns_sockopt_action sockopts[NS_SOCKOPT_COUNT]; /* by index into ns_sockopts */
 };
 
@@ -112,12 +110,6 @@ static inline bool ns_send_corks(enum ns_send send)
 {
     return ns_send_modes[send].option == TCP_CORK;
 }
-
-/* Sends and acknowledges as the application has it. */
-extern const struct ns_rule ns_rule_app;
-
-/* What ns_rule.pause is for a rule. */
-uint8_t ns_rule_pause(const struct ns_rule *rule);
 
 struct ns_policy {
     bool enabled;

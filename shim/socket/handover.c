@@ -44,7 +44,7 @@ void ns_handover_unseen(int fd)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
-        ns_rewrite_apply(fd, conn, &ns_rule_app);
+        ns_rewrite_apply(fd, conn, NULL);
     ns_conn_no_batch(conn, NS_UNSEEN);
     push_and_limit(fd, conn);
 }
@@ -59,8 +59,8 @@ static bool waits(int fd, const struct ns_conn *conn)
     return kind.tcp && !kind.connected && !kind.listens;
 }
 
-/* This process's socket as the program made it, since the library's options would stay there. */
-static void restore(int fd, struct ns_conn *conn)
+/* This process's listener as the program made it, since the library's options would stay there. */
+static void restore_listener(int fd, struct ns_conn *conn)
 {
     if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
         ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
@@ -82,7 +82,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *how)
     if (!own)
         return;
     if (*(enum ns_start *)how == NS_EXEC && NS_GET(conn, kind) == NS_CONN_LISTENER)
-        restore(fd, conn);
+        restore_listener(fd, conn);
     push_and_limit(fd, conn);
 }
 
@@ -117,10 +117,14 @@ static void leave_alone(int fd, struct ns_conn *conn)
 {
     uint8_t kind = NS_GET(conn, kind);
     ns_push(fd, conn);
-    if (kind != NS_CONN_LISTENER) /* what it accepts has a rule of its own */
-        NS_PUT(conn, kind, kind | NS_CONN_STOPPED);
-    if (is_own(conn))
-        restore(fd, conn);
+    if (kind != NS_CONN_LISTENER && kind != NS_CONN_MANAGED)
+        NS_PUT(conn, kind, NS_CONN_ALONE);
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    if (is_own(conn)) {
+        ns_enforce_nodelay(fd, conn);
+        ns_delack_unbound(fd, conn);
+    }
     NS_PUT(conn, ack_state, 0);
 }
 
@@ -128,8 +132,10 @@ static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     if (is_own(conn) && ns_rewrite_waits(conn))
-        ns_rewrite_apply(fd, conn, &ns_rule_app);
+        ns_rewrite_apply(fd, conn, NULL);
     ns_socket_use(fd, false);
+    if (NS_GET(conn, kind) == NS_CONN_FRESH)
+        NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);
     leave_alone(fd, conn);
 }
 
@@ -142,20 +148,19 @@ void ns_handover_passes(int fd)
     ns_push(fd, conn);
     ns_process_has_made();
     if (is_own(conn) || waits(fd, conn))
-        ns_rewrite_apply(fd, conn, &ns_rule_app);
+        ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     if (nodelay >= 0) /* a child may have set it */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     leave_alone(fd, conn);
-    NS_PUT(conn, rule, &ns_rule_app);
+    NS_PUT(conn, rule, NULL);
 }
 
 void ns_handover_kept(int fd)
 {
     struct ns_conn *conn = ns_fd_conn(fd);
-    if (conn && ns_conn_is_tracked(conn) && NS_GET(conn, rule) == &ns_rule_app &&
-        !ns_process_is_disabled() && !ns_has_other_fds())
+    if (conn && !NS_GET(conn, rule) && !ns_process_is_disabled() && !ns_has_other_fds())
         NS_PUT(conn, kind, NS_CONN_ASK);
 }
 

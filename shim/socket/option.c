@@ -28,7 +28,7 @@ static void uncorked(int fd, struct ns_conn *conn)
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || !bytes)
         return;
     ns_push_carries_ack(conn);
-    if (NS_GET(conn, rule)->send == NS_SEND_FLUSH_BEFORE_READ)
+    if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
         ns_hold_mark(fd, conn);
     else if (NS_GET(conn, in_flight))
         ns_enforce_nodelay(fd, conn);
@@ -50,7 +50,7 @@ static void note_quickack(struct ns_conn *conn, int value)
 static void note_nodelay(int fd, struct ns_conn *conn, bool on)
 {
     bool flushed = !on && NS_GET(conn, app_nodelay) && NS_GET(conn, in_flight);
-    bool nagle = ns_conn_mode(conn)->option == TCP_NODELAY;
+    bool nagle = ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
     NS_PUT(conn, app_nodelay, on);
     NS_PUT(conn, kernel_nodelay, on);
     NS_PUT(conn, writer, 0);
@@ -64,14 +64,14 @@ static void note_nodelay(int fd, struct ns_conn *conn, bool on)
 /* After the kernel has accepted the application's value. */
 static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
 {
-    bool listens = NS_GET(conn, kind) == NS_CONN_LISTENER;
     switch (option) {
     case TCP_NODELAY:
         note_nodelay(fd, conn, value != 0);
         ns_socket_changed();
-        if (NS_GET(conn, kind) == NS_CONN_MANAGED && NS_GET(conn, no_batch) & (NS_UNSEEN | NS_RING))
+        if (NS_GET(conn, kind) != NS_CONN_LISTENER &&
+            NS_GET(conn, no_batch) & (NS_UNSEEN | NS_RING))
             ns_socket_limit_acks(fd, conn);
-        if (NS_GET(conn, no_batch) & (listens ? NS_RING : UINT8_MAX))
+        if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, no_batch))
             ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */
         break;
     case TCP_CORK:

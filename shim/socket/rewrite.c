@@ -143,8 +143,8 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
         return;
     for (int index = 0; index < NS_SOCKOPT_COUNT; index++) {
         const struct ns_sockopt *row = &ns_sockopts[index];
-        const struct ns_sockopt_action *action = &rule->sockopts[index];
-        bool acts = action->verb > NS_SOCKOPT_PASS;
+        const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
+        bool acts = action && action->verb > NS_SOCKOPT_PASS;
         bool asked = view && NS_GET(view, deferred) & UINT32_C(1) << index;
         if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
             ns_conn_set_lowat(conn, true);
@@ -189,10 +189,9 @@ int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int valu
     int index = ns_sockopt_by_number(level, option);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         return set_deferred(fd, conn, index, value);
-    const struct ns_sockopt_action *action = &NS_GET(conn, rule)->sockopts[index];
-    return action->verb > NS_SOCKOPT_PASS && !ns_process_is_disabled()
-               ? set_ruled(fd, conn, index, action, value)
-               : 1;
+    const struct ns_rule *rule = ns_process_is_disabled() ? NULL : NS_GET(conn, rule);
+    const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
+    return action && action->verb > NS_SOCKOPT_PASS ? set_ruled(fd, conn, index, action, value) : 1;
 }
 
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer)

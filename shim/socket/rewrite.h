@@ -20,8 +20,8 @@ int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int valu
 /* Does getsockopt return another value than the kernel's? Then *answer is set. */
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer);
 
-/* The rule of fd is known now, or none applies (&ns_rule_app). Set the options that the application
- * set earlier, with the rule's changes, and the options that the rule itself sets. */
+/* The rule of fd is known now (NULL: none). Set the options that the application set earlier, with
+ * the rule's changes, and the options that the rule itself sets. */
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
 
 /* conn was accepted from the listener from: its getsockopt returns the listener's values. */

@@ -28,7 +28,7 @@ void ns_socket_open(const struct ns_ruleset *ruleset)
 
 void ns_socket_limit_acks(int fd, struct ns_conn *conn)
 {
-    if (ns_conn_acks(conn))
+    if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
         ns_delack_bound(fd, conn);
 }
 
@@ -55,16 +55,11 @@ static void count(struct ns_conn *conn, const struct ns_rule *rule)
     ns_status_took(rule);
 }
 
-/* &ns_rule_app: none matches. */
-static const struct ns_rule *rule_for(const struct ns_socket_facts *facts)
-{
-    const struct ns_rule *rule = ns_match_socket(rules, facts);
-    return rule ? rule : &ns_rule_app;
-}
-
 /* No rule matches this socket. */
 static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
     ns_enforce_nodelay(fd, conn); /* it may have inherited the option from a listener */
     ns_delack_unbound(fd, conn);
     if (kind == NS_CONN_MANAGED)
@@ -75,6 +70,9 @@ static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 
 static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, bool rings)
 {
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
+    ns_push_set_pause(conn, rule);
     if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
         ns_conn_no_batch(conn, NS_WAS_LATE);
     if (rings)
@@ -89,17 +87,18 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
 
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, flags) & NS_LISTENER_SETTLED && NS_GET(conn, rule) != &ns_rule_app)
+    if (NS_GET(conn, flags) & NS_LISTENER_SETTLED && NS_GET(conn, rule))
         take_rule(fd, conn, NS_GET(conn, rule), true);
     if (NS_GET(conn, kind) != NS_CONN_FRESH)
         return;
     const struct ns_socket_facts facts = {.role = NS_ROLE_CLIENT};
-    const struct ns_rule *rule = &ns_rule_app;
+    const struct ns_rule *rule = NULL;
     if (!rules->needs_remote && !rules->needs_local)
-        rule = rule_for(&facts);
-    if (rule == &ns_rule_app)
+        rule = ns_match_socket(rules, &facts);
+    if (!rule)
         return;
-    NS_PUT(conn, rule, rule);
+    NS_PUT(conn, send, (uint8_t)rule->send);
+    NS_PUT(conn, ack, (uint8_t)rule->ack);
     ns_conn_no_batch(conn, NS_RING);
     ns_enforce_nodelay(fd, conn);
     ns_socket_limit_acks(fd, conn);
@@ -109,34 +108,33 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
 
 void ns_socket_goes_on(int fd, struct ns_conn *conn)
 {
-    const struct ns_rule *rule = NS_GET(conn, rule);
-    uint8_t kind = NS_GET(conn, kind);
-    if (kind & NS_CONN_STOPPED && kind != (NS_CONN_MANAGED | NS_CONN_STOPPED)) {
+    uint8_t flags = NS_GET(conn, flags);
+    NS_PUT(conn, flags, flags & (uint8_t)~NS_ASK_AGAIN);
+    if (flags & NS_ASK_AGAIN) {
         NS_PUT(conn, kind, NS_CONN_ASK);
         ns_socket_use(fd, false);
-    } else if (kind & NS_CONN_STOPPED && rule != &ns_rule_app) { /* it was not passed on */
+    } else if (NS_GET(conn, kind) == NS_CONN_MANAGED && NS_GET(conn, rule)) {
         ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
-        take_rule(fd, conn, rule, atomic_load(&unseen));
-        NS_PUT(conn, kind, NS_CONN_MANAGED);
+        take_rule(fd, conn, NS_GET(conn, rule), atomic_load(&unseen));
     }
     if (ns_conn_is_tracked(conn) && atomic_load(&unseen))
         ns_socket_expect_unseen(fd, conn);
 }
 
-/* Give the socket its rule (&ns_rule_app: leave it alone). kind is what it becomes with one.
- * TCP_NODELAY and TCP_DELACK_MAX_US are set when they first matter; at once if something may use
- * the connection unseen, or accept it from a listener. */
+/* Give the socket its rule (NULL: leave it alone). kind is what it becomes with one. TCP_NODELAY
+ * and TCP_DELACK_MAX_US are set when they first matter; at once if something may use the connection
+ * unseen, or accept it from a listener. */
 static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum ns_conn_kind kind)
 {
     bool listens = kind == NS_CONN_LISTENER, rings = atomic_load(&unseen);
     /* On a listener only what all of its connections get is set. */
     bool partly = listens && !(NS_GET(conn, flags) & NS_LISTENER_SETTLED);
-    ns_rewrite_apply(fd, conn, partly ? &ns_rule_app : rule);
-    NS_PUT(conn, rule, rule);
-    if (rule == &ns_rule_app) {
+    ns_rewrite_apply(fd, conn, partly ? NULL : rule);
+    if (!rule) {
         leave_alone(fd, conn, kind);
         return;
     }
+    NS_PUT(conn, rule, rule);
     if (!listens || (rings && !partly))
         take_rule(fd, conn, rule, rings);
     count(conn, rule);
@@ -195,7 +193,7 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
     }
     NS_DEBUG(fd, "about to connect");
     NS_PUT(conn, role, NS_ROLE_CLIENT);
-    apply(fd, conn, rule_for(&facts), NS_CONN_MANAGED);
+    apply(fd, conn, ns_match_socket(rules, &facts), NS_CONN_MANAGED);
 }
 
 /* inherited: from another program, which may have made it without the rule's options. */
@@ -212,7 +210,7 @@ static void listening(int fd, struct ns_conn *conn, bool inherited)
     NS_PUT(conn, role, NS_ROLE_SERVER);
     uint8_t kept = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED | NS_LOWAT);
     NS_PUT(conn, flags, kept | (settled && !inherited ? NS_LISTENER_SETTLED : 0));
-    apply(fd, conn, rule ? rule : &ns_rule_app, NS_CONN_LISTENER);
+    apply(fd, conn, rule, NS_CONN_LISTENER);
 }
 
 void ns_socket_listening(int fd)
@@ -229,7 +227,7 @@ static const struct ns_rule *rule_of_connection(int fd, struct ns_conn *conn)
         facts.remote = ns_kernel_remote(fd);
     if (rules->needs_local)
         facts.local = ns_kernel_local(fd);
-    return rule_for(&facts);
+    return ns_match_socket(rules, &facts);
 }
 
 /* The new entry for fd, which the table does not know: a new connection object with one reference
@@ -343,7 +341,8 @@ void ns_socket_accepted(int listener, int fd, int flags)
     ns_conn_set_lowat(conn, NS_GET(from, flags) & NS_LOWAT);
     ns_rewrite_inherit(conn, from);
     if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
-        NS_PUT(conn, kind, NS_CONN_ASK | NS_CONN_STOPPED);
+        NS_PUT(conn, kind, NS_CONN_MANAGED);
+        NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);
         return;
     }
     apply(fd, conn,

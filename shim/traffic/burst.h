@@ -7,7 +7,8 @@
 #ifndef NS_BURST_H
 #define NS_BURST_H
 
-#include "policy/policy.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 struct ns_burst {
     uint16_t writes;    /* in the current burst, modulo 65 536 */
@@ -26,21 +27,23 @@ struct ns_burst {
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
 
 enum {
-    NS_BURST_LONG = 4, /* writes that make a burst long */
-    NS_BURST_SURE = 2, /* after this many long bursts the next one is held from its first write */
+    NS_BURST_LONG = 4,  /* writes that make a burst long */
+    NS_BURST_SURE = 2,  /* after this many long bursts the next one is held from its first write */
+    NS_BURST_PAUSE = 8, /* ms: the shortest delayed ACK that the peer may have waited for */
     NS_BURST_DOUBT_MOST = 8,
-    NS_BURST_ROOM = 16,       /* this many writes with waits between them may be a stream */
-    NS_BURST_STREAM = 64,     /* this many held writes are a stream, in which pauses do not count */
-    NS_BURST_TIMELY = 32,     /* this many long bursts cancel one late end */
-    NS_BURST_VERY_LATE = 100, /* ms: only a cork that nobody has removed holds for so long */
-    NS_BURST_SAMPLE = 64,     /* see ns_burst_asks */
+    NS_BURST_ROOM = 16,   /* this many writes with waits between them may be a stream */
+    NS_BURST_STREAM = 64, /* this many held writes are a stream, in which pauses do not count */
+    NS_BURST_TIMELY = 32, /* this many long bursts cancel one late end */
+    NS_BURST_NEVER = UINT8_MAX, /* as a pause: the mode only pushes, and never doubts */
+    NS_BURST_VERY_LATE = 100,   /* ms: only a cork that nobody has removed holds for so long */
+    NS_BURST_SAMPLE = 64,       /* see ns_burst_asks */
     NS_BURST_ASKS = 7,
 };
 
 /* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
 static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
 {
-    return (uint16_t)(now - burst->at) >= limit && limit != NS_PAUSE_NEVER;
+    return (uint16_t)(now - burst->at) >= limit && limit != NS_BURST_NEVER;
 }
 
 /* The write of a burst from which the kernel holds. from: that write by the mode's table. With

@@ -36,7 +36,7 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
     ns_thread.whole_at = 0;
-    if ((!state.interactive && !unseen) || !ns_conn_acks(conn))
+    if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     ns_learned_begin(fd, conn, &state);
     struct ns_ack_state before = state;
@@ -134,7 +134,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     }
     NS_PUT(conn, alone, 0);
     NS_PUT(conn, full, 0);
-    if (!ns_conn_acks(conn) || NS_GET(conn, kind) != NS_CONN_MANAGED) /* stopped meanwhile */
+    if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
         ns_thread_begin();

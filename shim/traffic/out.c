@@ -103,7 +103,7 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
 {
     struct ns_burst burst = ns_conn_burst(conn);
     enum ns_burst_step step = ns_burst_held(&burst, mode->from, ns_push_clock(),
-                                            NS_GET(conn, rule)->pause, (uint8_t)ns_thread.waits);
+                                            NS_GET(conn, pause), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     if (NS_GET(conn, writer)) /* another thread may have begun it */
         NS_PUT(conn, writer, ns_thread.id);
@@ -131,7 +131,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         from++;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
     enum ns_burst_step step =
-        ns_burst_write(&burst, from, now, NS_GET(conn, rule)->pause, (uint8_t)ns_thread.waits);
+        ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     if (step == NS_BURST_HOLD)
         hold(fd, conn, mode);
@@ -142,7 +142,7 @@ __attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn
 {
     struct ns_burst burst = ns_conn_burst(conn);
     if (!ns_pending_only(fd) || ns_burst_is_anothers(conn) ||
-        ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, rule)->pause,
+        ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
                       (uint8_t)ns_thread.waits) == NS_BURST_LATE)
         return false;
     ns_conn_burst_put(conn, burst);
@@ -151,7 +151,7 @@ __attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn
 
 bool ns_out_goes_on(int fd, struct ns_conn *conn)
 {
-    const struct ns_send_mode *mode = ns_conn_mode(conn);
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     struct ns_ack_state ack = ns_conn_ack(conn);
     bool carried = ns_ack_is_carried(ack);
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks) ||
@@ -170,7 +170,7 @@ bool ns_out_goes_on(int fd, struct ns_conn *conn)
 /* Before a write of a connection that the application does not cork. */
 static inline void before_write(int fd, struct ns_conn *conn)
 {
-    const struct ns_send_mode *mode = ns_conn_mode(conn);
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     if (mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn))
         return;
     if (NS_GET(conn, held)) {

@@ -30,23 +30,7 @@ void ns_pending_set(int fd)
         atomic_fetch_or(&ns_thread.groups, ns_pending_bit((unsigned)fd / NS_PENDING_BITS));
         atomic_fetch_or(&ns_thread.ns_pending_word(fd), ns_pending_bit((unsigned)fd));
         atomic_fetch_or(&ns_thread.words, ns_pending_bit((unsigned)fd / NS_PENDING_WORD));
-        NS_PUT(&ns_thread, only, 0);
     } while (!ns_pending_has(fd));
-}
-
-static bool is_only(unsigned fd)
-{
-    return NS_GET(&ns_thread, words) == ns_pending_bit(fd / NS_PENDING_WORD) &&
-           NS_GET(&ns_thread, ns_pending_word(fd)) == ns_pending_bit(fd) &&
-           NS_GET(&ns_thread, groups) == ns_pending_bit(fd / NS_PENDING_BITS);
-}
-
-bool ns_pending_finds_only(int fd)
-{
-    NS_PUT(&ns_thread, only, is_only((unsigned)fd) ? (unsigned)fd + 1 : 0);
-    if (!is_only((unsigned)fd)) /* a signal handler has added something */
-        NS_PUT(&ns_thread, only, 0);
-    return NS_GET(&ns_thread, only) == (unsigned)fd + 1;
 }
 
 /* A word is empty. */
@@ -112,7 +96,6 @@ static bool visit_all(enum task task, const struct ns_conn *but)
             unsigned bit = at * NS_PENDING_WORD + lowest(set), here = visit_bit(bit, task, but);
             if (!here) {
                 atomic_fetch_and(&ns_thread.bits[at], ~ns_pending_bit(bit));
-                NS_PUT(&ns_thread, only, 0);
                 here = visit_bit(bit, LOOK, but); /* of a signal handler, before that */
                 if (here)
                     atomic_fetch_or(&ns_thread.bits[at], ns_pending_bit(bit));

@@ -29,8 +29,7 @@ enum {
  * the base, in groups. A signal handler may interrupt the code that changes the set at any
  * instruction, may change the set itself, and may jump away. So each change is one atomic operation
  * that can be made again: setting the bits until all three are seen, and clearing one, after which
- * what is still pending is set again. A bit that stays set costs a look. A change of bits makes
- * only 0, and whoever has set it looks once more. */
+ * what is still pending is set again. A bit that stays set costs a look. */
 struct ns_thread {
     _Atomic unsigned long words;
     uint32_t id;         /* names this thread in ns_conn.writer; 0: none yet */
@@ -43,7 +42,6 @@ struct ns_thread {
      * If a signal handler jumps out, this stays set, and the thread's calls of this kind that are
      * made by number are no longer seen. */
     bool by_number;
-    _Atomic uint32_t only; /* 1 + the only descriptor of a set that is not empty; 0: not known */
     _Atomic unsigned long groups;
     _Atomic unsigned long bits[NS_PENDING_WORD];
 };
@@ -59,7 +57,8 @@ void ns_thread_begin(void);
 static inline bool ns_burst_is_anothers(const struct ns_conn *conn)
 {
     uint32_t writer = NS_GET(conn, writer);
-    return writer && writer != ns_thread.id && ns_conn_mode(conn)->option == TCP_NODELAY;
+    return writer && writer != ns_thread.id &&
+           ns_send_modes[NS_GET(conn, send)].option == TCP_NODELAY;
 }
 
 static inline void ns_push_own(int fd, struct ns_conn *conn)
@@ -86,12 +85,19 @@ static inline unsigned long ns_pending_bit(unsigned number)
 }
 #define ns_pending_word(fd) bits[(unsigned)(fd) / NS_PENDING_WORD % NS_PENDING_WORD]
 
-/* Is fd the only descriptor of the set? Each write of a burst asks. */
-bool ns_pending_finds_only(int fd);
+/* Is the bit of the last digit of number the only one of the word? A rotation and a comparison. */
+static inline bool ns_pending_alone(unsigned long word, unsigned number)
+{
+    unsigned by = number % NS_PENDING_WORD;
+    return (word >> by | word << (-by % NS_PENDING_WORD)) == 1;
+}
+
+/* Is fd the only descriptor of the set? */
 static inline bool ns_pending_only(int fd)
 {
-    return (ns_pending_any() && NS_GET(&ns_thread, only) == (unsigned)fd + 1) ||
-           ns_pending_finds_only(fd);
+    return ns_pending_alone(NS_GET(&ns_thread, words), (unsigned)fd / NS_PENDING_WORD) &&
+           ns_pending_alone(NS_GET(&ns_thread, ns_pending_word(fd)), (unsigned)fd) &&
+           ns_pending_alone(NS_GET(&ns_thread, groups), (unsigned)fd / NS_PENDING_BITS);
 }
 
 /* Is fd in the set? */

@@ -13,21 +13,21 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
-enum { MS_PER_S = 1000, US_PER_S = 1000000, NS_PER_S = 1000000000 };
+enum { US_PER_MS = 1000, US_PER_S = 1000000, NS_PER_US = 1000 };
 
 _Atomic bool ns_push_any;
 
-/* In 1 / second. Not ns_clock_now: a program may have its own function called clock_gettime. */
-static inline uint32_t now_by(clockid_t clock, uint32_t second)
+/* In microseconds. Not ns_clock_now: a program may have its own function called clock_gettime. */
+static uint64_t now_by(clockid_t clock)
 {
     struct timespec now;
     NS_REAL(clock_gettime)(clock, &now);
-    return (uint32_t)now.tv_sec * second + (uint32_t)now.tv_nsec / (NS_PER_S / second);
+    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
 }
 
 uint16_t ns_push_clock(void)
 {
-    return (uint16_t)now_by(CLOCK_MONOTONIC_COARSE, MS_PER_S);
+    return (uint16_t)(now_by(CLOCK_MONOTONIC_COARSE) / US_PER_MS);
 }
 
 static _Atomic bool always_coarse;
@@ -40,7 +40,18 @@ void ns_push_without_tsc(void)
 uint32_t ns_push_time(bool coarse)
 {
     coarse |= atomic_load_explicit(&always_coarse, memory_order_relaxed);
-    return now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC, US_PER_S);
+    return (uint32_t)now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC);
+}
+
+void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
+{
+    enum { TICK = 5 }; /* the coarse clock's error, rounded up */
+    unsigned pause = NS_BURST_PAUSE;
+    if (!ns_send_modes[rule->send].nodelay)
+        pause = NS_BURST_NEVER;
+    else if (ns_send_corks(rule->send))
+        pause = rule->max_delay_us / US_PER_MS + TICK;
+    NS_PUT(conn, pause, (uint8_t)pause);
 }
 
 bool ns_push_holds_no_more(void)
@@ -64,16 +75,16 @@ void ns_enforce_nodelay(int fd, struct ns_conn *conn)
     int wanted = ns_conn_wants_nodelay(conn);
     if (wanted == NS_GET(conn, kernel_nodelay) || NS_GET(conn, held) || ns_process_is_disabled())
         return;
-    int error = set(fd, conn, TCP_NODELAY, wanted);
-    if (error) /* a filter or an LSM: not tried again, as a push would fail, too */
-        ns_conn_no_batch(conn, NS_NO_PUSH);
-    NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
+    if (set(fd, conn, TCP_NODELAY, wanted) == 0)
+        NS_PUT(conn, kernel_nodelay, (uint8_t)wanted);
+    else /* a filter or an LSM: not tried again, as a push would fail, too */
+        NS_PUT(conn, send, NS_SEND_APP);
     uint8_t flags = NS_GET(conn, flags);
-    if (wanted && !error && !(flags & NS_COUNTED)) {
+    if (wanted && NS_GET(conn, kernel_nodelay) && !(flags & NS_COUNTED)) {
         NS_PUT(conn, flags, flags | NS_COUNTED);
         NS_COUNT(nodelay);
     }
-    NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", error ? !wanted : wanted);
+    NS_DEBUG_FROM(fd, "TCP_NODELAY in the kernel is", NS_GET(conn, kernel_nodelay));
 }
 
 void ns_push_failed(int fd, struct ns_conn *conn, int error)
@@ -89,12 +100,12 @@ static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     uint16_t now = ns_push_clock();
-    unsigned pause = NS_GET(conn, rule)->pause;
+    unsigned pause = NS_GET(conn, pause);
     if (ns_burst_paused(&burst, now, pause))
         NS_COUNT(late);
     ns_burst_pushed(&burst, mode->from, now, pause);
     ns_conn_burst_put(conn, burst);
-    if (mode->option == TCP_CORK && burst.doubt == NS_BURST_DOUBT_MOST &&
+    if (ns_send_corks(NS_GET(conn, send)) && burst.doubt == NS_BURST_DOUBT_MOST &&
         !(NS_GET(conn, no_batch) & NS_WAS_LATE)) {
         ns_conn_no_batch(conn, NS_WAS_LATE);
         NS_COUNT(unheld);
@@ -106,7 +117,7 @@ static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
  * cork that stayed for the next burst would save a call, and hold what anybody else writes. */
 void ns_push_held(int fd, struct ns_conn *conn)
 {
-    const struct ns_send_mode *mode = ns_conn_mode(conn);
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     /* If a signal handler jumps away from here, the next write sets TCP_NODELAY again. */
     if (mode->option == TCP_NODELAY)
         NS_PUT(conn, kernel_nodelay, 0);
@@ -141,7 +152,7 @@ void ns_acknowledge(int fd, struct ns_conn *conn)
     if (error == -EBADF || error == -ENOTSOCK)
         ns_fd_refresh(fd, conn);
     else if (error)
-        NS_PUT(conn, flags, NS_GET(conn, flags) | NS_NO_ACK); /* not tried again */
+        NS_PUT(conn, ack, NS_ACK_APP); /* a protocol without the option: do not try again */
     NS_COUNT(acks);
 }
 

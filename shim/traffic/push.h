@@ -22,6 +22,9 @@ uint32_t ns_push_time(bool coarse);
  * (PR_SET_TSC, prctl(2)). Another thread's permission says nothing about this one. */
 void ns_push_without_tsc(void);
 
+/* Choose the milliseconds after which a held write of conn is late, by its rule. */
+void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
+
 /* auto-cork: were bursts very late on NS_UNHELD_MOST connections, so that new ones do not hold? */
 bool ns_push_holds_no_more(void);
 

@@ -64,7 +64,7 @@ static void say(struct talk *talk, const char *script, char *seen)
     {                                                                                              \
         .from = (first), .pause = (late), .now = 65530                                             \
     } /* about to wrap */
-#define ADAPTIVE TALK(4, 8)
+#define ADAPTIVE TALK(4, NS_BURST_PAUSE)
 
 static void expect_of(struct talk talk, const char *script, const char *wanted, const char *what)
 {
@@ -184,7 +184,7 @@ CHECK(check_crossing)
 
 CHECK(check_cork)
 {
-    struct talk cork = TALK(1, 5), flush = TALK(2, NS_PAUSE_NEVER);
+    struct talk cork = TALK(1, 5), flush = TALK(2, NS_BURST_NEVER);
     expect_of(cork, "w.www.w.", "J.Jjj.J.", "auto-cork holds every write");
     expect_of(cork, "ww,ww.ww.www.", "Jj,Ln.nJ.nJj.", "after a late burst from the second on");
     expect_of(cork, "ww9,5ww.wwwwwwwwwwww.", "Jj9,5Ln.nnnnnnnnnnnn.",
@@ -213,6 +213,6 @@ CHECK(check_ahead)
     ns_burst_found(&burst, true);
     burst.crossing = 1;
     burst.writes = NS_BURST_LONG;
-    ns_burst_pushed(&burst, NS_BURST_LONG, 0, 8);
+    ns_burst_pushed(&burst, NS_BURST_LONG, 0, NS_BURST_PAUSE);
     OK(!burst.doubt, "then a read between the writes is no wait for an answer");
 }

@@ -36,7 +36,7 @@ static void open_connections(void)
             perror("connect");
         conns[i] = ns_fd_make(fds[i]);
         NS_PUT(conns[i], kind, NS_CONN_MANAGED);
-        NS_PUT(conns[i], rule, &ns_policy_builtin()->rules[0]);
+        NS_PUT(conns[i], send, NS_SEND_ADAPTIVE);
     }
 }
 
@@ -71,14 +71,6 @@ static void drops(void)
     read_from(0);
     read_from(1);
     ns_pending_beside(NULL);
-}
-
-static void asks(void)
-{
-    read_from(1);
-    ns_flush_pending();
-    write_to(0);
-    ns_pending_only(fds[0]);
 }
 
 static void nothing(void)
@@ -117,7 +109,7 @@ static void a_whole_turn(void)
     ns_pending_beside(NULL);
 }
 
-static void (*const interrupted[])(void) = {adds, flushes, drops, asks};
+static void (*const interrupted[])(void) = {adds, flushes, drops};
 /* Another connection gets the number of connection 0. */
 static void reuses_a_number(void)
 {
@@ -125,7 +117,7 @@ static void reuses_a_number(void)
     ns_fd_set(fds[0], NS_FD_UNKNOWN);
     conns[0] = ns_fd_make(fds[0]);
     NS_PUT(conns[0], kind, NS_CONN_MANAGED);
-    NS_PUT(conns[0], rule, &ns_policy_builtin()->rules[0]);
+    NS_PUT(conns[0], send, NS_SEND_ADAPTIVE);
     write_to(0);
 }
 
@@ -188,9 +180,6 @@ static void begin(void)
 /* Is everything that is pending found again? */
 static bool is_sound(bool jumped)
 {
-    uint32_t only = NS_GET(&ns_thread, only);
-    if (only && ns_pending_any() && !jumped && !ns_pending_finds_only((int)only - 1))
-        return false;
     for (int i = 0; i < CONNECTIONS; i++)
         if (ns_conn_is_pending(conns[i]) && !ns_pending_has(fds[i]) && !jumped)
             return false;
