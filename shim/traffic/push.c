@@ -13,21 +13,21 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
-enum { US_PER_MS = 1000, US_PER_S = 1000000, NS_PER_US = 1000 };
+enum { US_PER_MS = 1000, MS_PER_S = 1000, US_PER_S = 1000000, NS_PER_S = 1000000000 };
 
 _Atomic bool ns_push_any;
 
-/* In microseconds. Not ns_clock_now: a program may have its own function called clock_gettime. */
-static uint64_t now_by(clockid_t clock)
+/* In 1 / second. Not ns_clock_now: a program may have its own function called clock_gettime. */
+static inline uint32_t now_by(clockid_t clock, uint32_t second)
 {
     struct timespec now;
     NS_REAL(clock_gettime)(clock, &now);
-    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
+    return (uint32_t)now.tv_sec * second + (uint32_t)now.tv_nsec / (NS_PER_S / second);
 }
 
 uint16_t ns_push_clock(void)
 {
-    return (uint16_t)(now_by(CLOCK_MONOTONIC_COARSE) / US_PER_MS);
+    return (uint16_t)now_by(CLOCK_MONOTONIC_COARSE, MS_PER_S);
 }
 
 static _Atomic bool always_coarse;
@@ -40,7 +40,7 @@ void ns_push_without_tsc(void)
 uint32_t ns_push_time(bool coarse)
 {
     coarse |= atomic_load_explicit(&always_coarse, memory_order_relaxed);
-    return (uint32_t)now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC);
+    return now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC, US_PER_S);
 }
 
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
