@@ -151,7 +151,9 @@ void ns_handover_passes(int fd)
         ns_rewrite_apply(fd, conn, NULL);
     NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
-    if (nodelay >= 0) /* a child may have set it */
+    if (nodelay > 0 && NS_GET(conn, kind) == NS_CONN_ASK && !NS_GET(conn, kernel_nodelay))
+        NS_PUT(conn, app_nodelay, 1); /* it came from outside so, and was not used */
+    if (nodelay >= 0)                 /* a child may have set it */
         NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
     leave_alone(fd, conn);
     NS_PUT(conn, rule, NULL);

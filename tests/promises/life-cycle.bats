@@ -63,6 +63,33 @@ connection-is-sent-by-child  elsewhere the same, sent by a forked child
 END
 }
 
+@test "a dispatcher that passes a connection on, which it does not use, leaves the options of the program that made it" {
+    ns_python
+    cat >"$T/dispatcher.py" <<'END'
+import socket, sys
+way = socket.socket(fileno=int(sys.argv[1]))
+_, descriptors, _, _ = socket.recv_fds(way, 1, 1)
+socket.send_fds(way, [b"b"], descriptors)
+END
+    cat >"$T/maker.py" <<'END'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+connection = socket.create_connection(listener.getsockname())
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+ours, its = socket.socketpair()
+log = {"NAGLESHIM_LOG": "debug", "NAGLESHIM_LOG_FILE": sys.argv[3]}
+dispatcher = subprocess.Popen([sys.executable, sys.argv[1], str(its.fileno())], pass_fds=[its.fileno()],
+                              env={**os.environ, **log, "LD_PRELOAD": sys.argv[2]})
+socket.send_fds(ours, [b"a"], [connection.fileno()])
+socket.recv_fds(ours, 1, 1)
+assert dispatcher.wait() == 0
+print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+END
+    run "$python" "$T/maker.py" "$T/dispatcher.py" "$LIBRARY" "$T/log"
+    [[ $output == 1 ]]
+    grep 'is passed to another process' "$T/log"
+}
+
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then
