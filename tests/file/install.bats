@@ -129,7 +129,11 @@ uninstalled_while_enabled() {
     own_directories
     mount -t tmpfs none /run # a systemd runs in the namespace that knows every unit
     mkdir -p /run/systemd/system "$T/stub"
-    printf '#!/bin/sh\n[ $1 != show ] || echo LoadState=loaded\n' >"$T/stub/systemctl"
+    cat >"$T/stub/systemctl" <<'END'
+#!/bin/sh
+[ "$1" != show ] || { echo LoadState=loaded && sed -n '/^Environment=/s/"//gp' /etc/systemd/system/app.service.d/*.conf; } 2>/dev/null
+exit 0
+END
     chmod +x "$T/stub/systemctl"
     PATH=$T/stub:$PATH
     rm -f /etc/ld.so.preload

@@ -82,7 +82,8 @@ exchange() {
         export SYSTEMD_OFFLINE=1 # then systemctl does nothing
         mkdir -p /run/systemd/system /app/stub
         find /etc/systemd | sort >/app/before
-        printf "#!/bin/sh\n[ \$1 != show ] || echo LoadState=loaded\n" >/app/stub/systemctl
+        printf "#!/bin/sh\n[ \$1 != show ] || { echo LoadState=loaded; grep -hs ^Environment= /etc/systemd/system/*.d/zz-*.conf |
+            tr -d \"\\\\042\"; }\n" >/app/stub/systemctl
         chmod +x /app/stub/systemctl
         PATH=/app/stub:$PATH nagleshim host enable --unit dbus systemd-journald 2>&1 | grep -v "will have the library at its next start"
         systemctl --quiet enable nagleshim-cure nagleshim-metrics
