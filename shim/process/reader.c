@@ -125,9 +125,22 @@ static void forget(void)
     reader = (struct reader){.socket = -1};
 }
 
+static void end(pid_t pid);
+
+/* The command leaves no reader behind: systemd would wait for it, and does not always see its end.
+ */
+static void end_last(void)
+{
+    if (reader.pid > 0)
+        end(0);
+}
+
 static int start(int memory)
 {
+    static bool begun;
     int ends[2];
+    if (!begun)
+        begun = atexit(end_last) == 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -errno;
     reader.socket = ends[0];
