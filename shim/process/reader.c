@@ -127,8 +127,7 @@ static void forget(void)
 
 static void end(pid_t pid);
 
-/* The command leaves no reader behind: systemd would wait for it, and does not always see its end.
- */
+/* The command leaves no reader behind: systemd would wait for its end, which it may not see. */
 static void end_last(void)
 {
     if (reader.pid > 0)
