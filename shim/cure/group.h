@@ -55,7 +55,7 @@ void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
 const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
 
 /* The innermost of these groups that has this directory or is above it, and does not have this
- * number. NULL: there is none. */
+ * number. NULL: no group is. */
 const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
                                            uint64_t except);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the drop-ins of services: all that are named are written, or none is. It must not imitate
- * systemd, which alone knows how quotes, specifiers and the order of drop-ins work: it asks
+/* Owns the drop-ins of services: all that are named take effect, or none is left. It must not
+ * imitate systemd, which alone knows how quotes, specifiers and the order of drop-ins work: it asks
  * systemctl, and a unit that needs more than one line has a text to paste. */
 #include "cli/host/host.h"
 
@@ -24,7 +24,7 @@
 /* What systemd says about a service. */
 struct unit {
     char load_state[32];    /* systemd's LoadState: "loaded", "not-found", "masked" ... */
-    char preload[PATH_MAX]; /* its LD_PRELOAD, or that of every service; "": there is none */
+    char preload[PATH_MAX]; /* its LD_PRELOAD, or that of every service; "": neither */
     const char *forbidden;  /* calls of the library that its SystemCallFilter= forbids; "": none */
     bool hides_files;       /* it has a root of its own, or hides directories */
     const char *binds;      /* what is shown to it nevertheless */
