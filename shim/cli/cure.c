@@ -475,8 +475,8 @@ static int cure_sockets(struct ns_cure *cure)
     print_groups(cure);
     if (cure->follow)
         error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
-    else /* what was made until the kernel's programs were there has no options of theirs */
-        error = ns_cure_scan(cure, cure->groups.n > 0);
+    else
+        error = ns_cure_scan(cure, true);
     if (cure->seconds > 0) {
         int failed = revert(cure);
         error = error ? error : failed;

@@ -131,7 +131,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     if (socket.listens)
         ns_netns_set_listened(cure->listed, (uint16_t)local);
     /* Without an inode it is not accepted yet. */
-    if (seen->inode == 0 || (place && place->treated == socket.cookie) ||
+    if (seen->inode == 0 || (place && place->treated) ||
         (cure->port && local != cure->port && remote != cure->port))
         return;
     NS_GROW(cure->sockets, cure->n_sockets);
@@ -160,9 +160,10 @@ static int list_sockets(struct ns_cure *cure)
         cure->listed = cure->owners.namespaces[i];
         if (cure->listed->list_fd < 0)
             continue;
-        error = list_netns(cure, false);
+        /* First MPTCP: its TCP subflows have the same inode, and are not counted again. */
+        error = list_netns(cure, true);
         if (!error)
-            error = list_netns(cure, true);
+            error = list_netns(cure, false);
     }
     if (!error)
         ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
@@ -212,6 +213,8 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
                  const struct ns_cure_process *process, struct ns_cure_row *row)
 {
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
+    if (place->spared)
+        return NS_CURE_EARLIER;
     if (process->is_stuck)
         return NS_CURE_STUCK;
     if (process->is_others)
@@ -231,7 +234,7 @@ static void treat_all(struct ns_cure *cure)
     for (size_t i = 0; i < cure->n_sockets; i++) {
         struct ns_cure_socket *socket = &cure->sockets[i];
         struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
-        if (place->treated == socket->cookie) /* a list may have a socket twice */
+        if (place->treated) /* a list may have a socket twice */
             continue;
         const struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
@@ -243,9 +246,9 @@ static void treat_all(struct ns_cure *cure)
             place->chosen = false; /* the next round may find it in another process */
         const bool is_done = result >= 0 || ++place->tries >= TRIES;
         if (is_done) {
-            place->treated = socket->cookie;
+            place->treated = true;
             place->tries = 0;
-            place->spared = cure->spares && result == NS_CURE_CHANGED;
+            place->spared |= cure->spares && result == NS_CURE_CHANGED;
         }
         cure->n_left += !is_done;
     }
@@ -276,8 +279,6 @@ int ns_cure_begin(struct ns_cure *cure)
         NS_GROW(cure->ended, cure->n_ended);
         cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
-    if (!error)
-        error = find_owners(cure);
     return error;
 }
 
@@ -290,7 +291,7 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh)
     }
     for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++) {
         error = list_sockets(cure);
-        if (!error && cure->n_sockets > 0)
+        if (!error && cure->n_sockets > 0 && (cure->follow || i > 0))
             error = find_owners(cure);
         if (!error)
             treat_all(cure);
@@ -305,28 +306,21 @@ void ns_cure_release_owners(struct ns_cure *cure)
     cure->owners.n_processes = 0; /* their numbers may be others' then */
 }
 
-/* All sockets are new again, but those that are spared. */
-static void forget_treated(struct ns_cure *cure)
+/* All sockets are new again. */
+static void forget_sockets(struct ns_cure *cure)
 {
+    cure->n_rows = 0;
+    memset(cure->total, 0, sizeof cure->total);
     for (size_t i = 0; i < cure->owners.room; i++)
-        if (!cure->owners.places[i].spared)
-            cure->owners.places[i].treated = 0;
+        cure->owners.places[i].treated = false;
 }
 
 int ns_cure_spare(struct ns_cure *cure)
 {
     cure->spares = cure->undo = cure->dry_run = true;
-    const int error = ns_cure_scan(cure, false);
+    const int error = ns_cure_scan(cure, true);
     cure->spares = cure->undo = cure->dry_run = false;
-    forget_treated(cure);
-    forget_processes(&cure->processes);
-    memset(cure->total, 0, sizeof cure->total);
-    for (struct ns_cure_row *row = cure->rows; row < cure->rows + cure->n_rows; row++) {
-        const struct ns_cure_row found = *row;
-        *row = (struct ns_cure_row){.results[NS_CURE_EARLIER] = found.results[NS_CURE_CHANGED]};
-        cure->total[NS_CURE_EARLIER] += found.results[NS_CURE_CHANGED];
-        memcpy(row->name, found.name, sizeof row->name);
-    }
+    forget_sockets(cure);
     return error;
 }
 
@@ -334,9 +328,7 @@ void ns_cure_reverse(struct ns_cure *cure)
 {
     cure->undo = true;
     cure->follow = false;
-    cure->n_rows = 0;
-    memset(cure->total, 0, sizeof cure->total);
-    forget_treated(cure);
+    forget_sockets(cure);
 }
 
 bool ns_cure_is_over(const struct ns_cure *cure)

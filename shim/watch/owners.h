@@ -59,8 +59,8 @@ struct ns_owned {
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
     uint8_t tries;                    /* cure's lists that had it, without an owner */
-    uint64_t treated;                 /* the cookie of the socket that cure has treated, or 0 */
-    bool spared;                      /* cure never treats this socket again */
+    bool treated;                     /* cure has treated it */
+    bool spared;                      /* cure leaves it as it is */
     struct ns_connection *connection; /* NULL: none, or none yet */
     uint64_t started;                 /* of the process, see proc.h; 0: unknown */
     char name[64];                    /* the base name of its executable; "": unknown */

@@ -103,6 +103,9 @@ END
     limit=$(limit)
     start_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*"
     ! grep -q ^mptcp <<<"$output" || mptcp=yes
+    # An MPTCP socket is one, and not three, with its TCP subflow.
+    cure --pid "${NS_PID[options]}" --policy "$(policy none '{"match": {"remote": "1"}}')"
+    expect 0 output has ": $((${#mptcp} ? 6 : 5)) sockets not changed: no rule of the policy matches"
     cure --pid "${NS_PID[options]}"
     expect_status 0
     [[ -z $mptcp ]] || expect_part output '1 socket not changed: an undo could not restore the options of MPTCP sockets'
@@ -191,6 +194,9 @@ END
     grep -qE 'python3?.*: [0-9] sockets not changed: a cure had set their options before' "$T/cure.out"
     echo >&7
     expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
+    cure --pid "${NS_PID[options]}" --for 0.5 --json
+    printf '%s\n' "$output" >"$T/o.json"
+    says "$T/o.json" '[(one["earlier"], one["changed"]) for one in o["processes"]] == [(2, 3)]'
     cure --undo --pid "${NS_PID[options]}"
     echo >&7
     expect_options "client 0 .*" "nodelay 1 .*"
