@@ -171,7 +171,7 @@ static void print_groups(const struct ns_cure *cure)
         const bool was_cured = group->kept || cure->list || cure->seconds > 0;
         const char *path = *group->path ? group->path : "a group that was removed";
         if (cure->list && group->is_ending) {
-            ns_output_line("%s: a cure or an undo did not finish; repeat the undo", path);
+            ns_say("%s: " NS_GROUP_ENDING, path);
             continue;
         }
         if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))

@@ -489,7 +489,11 @@ END
     if [[ ${NS_KERNEL-} != 5.10.* ]]; then
         "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"
         cure --list
-        expect_part output "$group: a cure or an undo did not finish; repeat the undo"
+        expect_part stderr "$group: a cure or an undo did not finish; repeat the undo"
+        run "${inside[@]}" "$NS" host status
+        expect 1 output has "not restored: $group: a cure or an undo did not finish" output lacks 'cured by the kernel'
+        run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
+        [[ $output != *'cured by the kernel'* ]]
         cure --cgroup "$group/other"
         expect_status 0
         "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/options"

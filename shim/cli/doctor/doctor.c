@@ -136,7 +136,7 @@ static void print_group(pid_t pid)
     struct ns_groups groups = {0};
     ns_groups_find_cured(&groups);
     const struct ns_group *group = ns_groups_of(&groups, pid);
-    if (group)
+    if (group && !group->is_ending)
         ns_output_fact("cured by the kernel",
                        "connections of the control group %s ('nagleshim cure')", group->path);
 }

@@ -121,6 +121,10 @@ static bool print_groups(void)
                strerror(-error));
     for (size_t i = 0; i < groups.n; i++) {
         const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
+        if (groups.at[i].is_ending) {
+            ns_output_fact("not restored", "%s: " NS_GROUP_ENDING, path);
+            continue;
+        }
         ns_output_fact("cured by the kernel", "%s%s", path,
                        groups.at[i].kept ? "" : ", as long as a 'nagleshim cure --follow' runs");
         ns_output_text(ns_output_entry("groups"), "path", path);
