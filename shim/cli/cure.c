@@ -235,24 +235,29 @@ static int report(const struct ns_cure *cure)
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo && cure->seconds == 0);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
-    if (cure->list && cure->groups.n == 0 && total[NS_CURE_CHANGED] == 0)
+    const bool is_complete = ns_cure_is_complete(cure),
+               changes = total[NS_CURE_CHANGED] > 0 || cure->cures_new;
+    if (cure->list && cure->groups.n == 0 && !changes && is_complete)
         ns_output_line("nothing is cured");
-    else if (cure->undo && !cure->list && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
+    else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
     else if (all == 0 && !cure->cures_new && !cure->list)
-        ns_say("no TCP socket%s was found%s",
-               cure->port ? ns_words(" with port %u", cure->port) : "",
-               ns_cure_has_unowned(cure) ? "; there are some that only root may examine" : "");
-    if ((total[NS_CURE_CHANGED] > 0 || cure->cures_new) && !cure->undo)
+        ns_say("no TCP socket%s was found",
+               cure->port ? ns_words(" with port %u", cure->port) : "");
+    if (ns_cure_has_unowned(cure))
+        ns_say("%s could not be examined: permission denied",
+               ns_count(cure->owners.denied, "process"));
+    if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
-    const bool denied = total[NS_CURE_DENIED] > 0 || (all == 0 && ns_cure_has_unowned(cure)) ||
-                        cure->refusal == -EACCES || cure->refusal == -EPERM;
-    if (denied && total[NS_CURE_CHANGED] == 0 && !cure->cures_new)
+    if (!changes && (total[NS_CURE_DENIED] > 0 || ns_cure_has_unowned(cure) ||
+                     cure->refusal == -EACCES || cure->refusal == -EPERM))
         return NS_EXIT_DENIED;
-    return cure->refusal || (cure->undo && total[NS_CURE_STUCK] > 0) ? NS_EXIT_NO : NS_EXIT_YES;
+    /* The readiness probe of a cure by the kernel asks for no more than that. */
+    const bool needs_all = cure->undo || !cure->cures_new;
+    return cure->refusal || (needs_all && !is_complete) ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
 /* When to do again, at the earliest, what has cost the thread its CPU time since then. */
@@ -356,10 +361,8 @@ static int find_groups(struct ns_cure *cure)
                strerror(-unreadable));
         return NS_EXIT_DENIED;
     }
-    for (size_t i = 0; cure->all && cure->undo && i < cure->cured.n; i++) {
-        NS_GROW(cure->groups.at, cure->groups.n);
-        cure->groups.at[cure->groups.n++] = cure->cured.at[i];
-    }
+    if (cure->all && cure->undo)
+        cure->groups = cure->cured;
     cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
     cure->by_kernel = cure->cured.n > 0;
     return NS_EXIT_YES;
@@ -405,14 +408,9 @@ static int cure_groups(struct ns_cure *cure)
 /* Says why the kernel does not do it, for all groups or for one. */
 static void say_reason(const struct ns_cure *cure, const char *path, int error)
 {
-    bool by_older = false;
-    for (size_t i = 0; i < cure->groups.n && error != -EEXIST; i++)
-        by_older |= (!*path || strcmp(path, cure->groups.at[i].path) == 0) &&
-                    ns_groups_with(&cure->cured, cure->groups.at[i].id);
     ns_say("%s%s%s: %s", path, *path ? ": " : "",
            cure->undo ? "what the kernel does with new connections stays as it is"
-           : by_older ? "the kernel does not cure new connections by this policy"
-                      : "the kernel does not cure new connections",
+                      : "the kernel does not cure new connections by this policy",
            reason_of(error, cure->policy));
 }
 

@@ -19,14 +19,14 @@ other() {
     # Root's own link is followed whatever fs.protected_symlinks says.
     "${inside[@]}" ln -s "$T/victim" $names
     cure --cgroup "$group"
-    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections: $why"
+    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections by this policy: $why"
     cure --undo --all
     expect 1 output is '' stderr is "nagleshim cure: what the kernel does with new connections stays as it is: $why"
     [[ $(find "$T/victim" -mindepth 1 | wc -l) -eq 6 ]]
     "${inside[@]}" rm $names
     other mkdir -m 755 $names
     cure --cgroup "$group"
-    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections: $why"
+    expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections by this policy: $why"
     "${inside[@]}" chown root $names
     "${inside[@]}" chmod 777 $names
     cure --cgroup "$group" --dry-run
@@ -38,6 +38,13 @@ other() {
     programs_are 1
     cure --undo --cgroup "$group"
     programs_are 0
+    # An empty one, which a cure that is killed may leave, is none.
+    "${inside[@]}" mkdir -m 700 $names
+    "${inside[@]}" "$NS" host status | grep -qx 'nothing is enabled'
+    cure --cgroup "$group"
+    cure --undo --cgroup "$group"
+    expect 0 stderr is ''
+    "${inside[@]}" test ! -e $names
 }
 
 @test "a lock that somebody holds is waited for some seconds only, and an undo goes on later" {
@@ -60,7 +67,7 @@ the process that /proc/locks shows, has the lock of $names"
     "$python" tests/helpers/bpf.py only "$group/two/$same"
     cure --cgroup "$same"
     expect 1 output has "$group/one/$same: the kernel will " output has "$group/three/$same: the kernel will " output lacks "two/$same" \
-        stderr is "nagleshim cure: $group/two/$same: the kernel does not cure new connections: a program of the group, or of one above it, allows no other"
+        stderr is "nagleshim cure: $group/two/$same: the kernel does not cure new connections by this policy: a program of the group, or of one above it, allows no other"
     for name in one three; do
         [[ $("$python" tests/helpers/bpf.py count "$group/$name/$same") == '1 '* ]]
     done

@@ -335,6 +335,26 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     expect_options "listener 0 .*" "client 0 .*"
 }
 
+@test "an undo that lacks the permission for one of two processes restores the other one, and is no success" {
+    [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || cannot_here "kernel.yama.ptrace_scope is not 0"
+    install -m 755 "$NS" "$T/nagleshim"
+    chmod 755 "$T"
+    start_options
+    ns_start other "${as_other[@]}" "$python" -c "$(<tests/helpers/tcp_options.py)"
+    ns_wait_for "$T/other.out" '^end'
+    cure --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
+    expect_status 0
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
+    expect 1 output has "(pid ${NS_PID[other]}): 4 connections and 1 listener: TCP_NODELAY restored on 4" \
+        stderr has "nagleshim cure: 1 process could not be examined: permission denied"
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*"
+    cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
+    expect 0 stderr is ''
+    echo >&7
+    expect_options "listener 0 .*" "client 0 .*"
+}
+
 @test "wrong usage prints one clear line" {
     each_refused cure <<'END'
 |say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
