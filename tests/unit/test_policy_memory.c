@@ -53,6 +53,18 @@ CHECK(test_pieces)
     OK(!ns_arena_alloc(&arena, SIZE_MAX) && errno == ENOMEM, "a size beyond memory is refused");
     ns_arena_free(&arena);
     OK(!arena.chunks, "all are freed at once");
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    OK(msync((void *)((uintptr_t)one & -page), 1, MS_ASYNC) == -1 && errno == ENOMEM,
+       "and the kernel has them again");
+}
+
+CHECK(test_pages)
+{
+    static void *place;
+    char *pages = ns_pages_put(&place, NULL, 1);
+    OK(pages && place == pages && !*pages, "pages are zeros at their place");
+    OK(ns_pages_put(&place, NULL, 1) == pages && place == pages,
+       "a thread that comes second gets those of the first");
 }
 
 CHECK(test_heap)

@@ -43,6 +43,31 @@ CHECK(test_missing)
     OK(((size_t(*)(const char *))found[1])("four") == 4, "an indirect function is resolved");
 }
 
+#define FUNCTION_AT(name, address)                                                                 \
+    {                                                                                              \
+        .st_name = (name), .st_value = (address), .st_shndx = 1,                                   \
+        .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)                                             \
+    }
+
+/* Of objects that are linked with --hash-style=sysv. */
+CHECK(test_old_hash_table)
+{
+    enum { BUCKETS = 2, HIDDEN = 0x8000 };
+    static const char strings[] = "\0one\0two";
+    static const ElfW(Sym)
+        symbols[] = {{0}, FUNCTION_AT(5, 1), FUNCTION_AT(1, 2), FUNCTION_AT(1, 3)};
+    ElfW(Half) versions[] = {0, 2 | HIDDEN, 2 | HIDDEN, 3};
+    /* Hashes: 0x7645 of "one", 0x7bdf of "two", 0x7a08 of "six". */
+    static const Elf_Symndx table[] = {BUCKETS, 4, 0, 1, 0, 2, 3, 0};
+    const struct ns_object object = {
+        .symbols = symbols, .strings = strings, .versions = versions, .sysv_hash = table};
+    OK(ns_object_find(&object, "one", 0) == 3, "the default version is found in an old hash table");
+    versions[3] |= HIDDEN;
+    OK(ns_object_find(&object, "one", 0) == 3, "or the last one of others");
+    OK(ns_object_find(&object, "two", 0) == 1, "or the only one");
+    OK(ns_object_find(&object, "six", 0) == STN_UNDEF, "and not what is not there");
+}
+
 static time_t pretended;
 
 static int pretend(clockid_t clock, struct timespec *now)
