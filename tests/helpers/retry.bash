@@ -32,22 +32,36 @@ note_retry() {
     [[ -z ${NS_WORK-} ]] || printf '%s: %s: %s\n' "${file##*/}" "${BATS_TEST_DESCRIPTION//: /, }" "${1//$'\n'/; }" >>"$NS_WORK/retried"
 }
 
+# waited_of PID...: prints the milliseconds for which these processes and their children have waited for a processor. If both ends
+# are on one processor (the array pin), they wait for each other: only what they have waited longer than they ran counts.
+waited_of() {
+    local pid files=()
+    for pid in "$@" $(cat "${@/*//proc/&/task/&/children}" 2>/dev/null </dev/null); do
+        files+=(/proc/"$pid"/task/*/schedstat)
+    done
+    cat "${files[@]}" 2>/dev/null </dev/null |
+        awk -v pinned=${#pin[@]} '{ sum += $2 - (pinned ? $1 : 0) } END { printf "%.1f", sum / 1e6 }'
+}
+
 # in_time COMMAND...: runs a command that measures once, and calls is_late if a time, or a count that depends on it, is wrong.
 # Then it is run again, at most twice, if the machine was at fault. If it fails, so does the test. What the command starts by
-# ns_start, or with the words of the array "timed" in front, is asked how long it has waited. If both ends are on one processor
-# (the array pin), they wait for each other: only what they have waited longer than they ran counts.
+# ns_start, or with the words of the array "timed" in front, is asked how long it has waited, and so is what ns_start has started
+# before, such as an emulated line.
 in_time() {
-    local try late missing acks most_acks waited status times=$T/waited timed=()
+    local try late missing acks most_acks waited earlier others=("${NS_STARTED[@]}") status times=$T/waited timed=()
     # With a real-time priority, if that is permitted, they wait for each other only. With another libc, in a chroot, neither.
     [[ ! -x $PROBES/run_delay || ${NS_LIBC-} ]] || timed=("$PROBES/run_delay" "$times")
     [[ ${NS_LIBC-} ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
     for try in 1 2 3; do
         late=
         rm -f "$times"
+        earlier=$(waited_of "${others[@]}")
         "$@" # not in a condition, where set -e would have no effect
         status=$?
         [[ $status -eq 0 && -n $late ]] || return "$status"
-        waited=$(awk -v pinned=${#pin[@]} '{ waited += $1 - (pinned ? $2 : 0) } END { printf "%.1f", waited / 1e6 }' \
+        # One of the others may have ended.
+        waited=$(awk -v pinned=${#pin[@]} -v more="$(waited_of "${others[@]}")" -v earlier="$earlier" \
+            '{ waited += $1 - (pinned ? $2 : 0) } END { printf "%.1f", waited / 1e6 + (more > earlier ? more - earlier : 0) }' \
             <(cat "$times" 2>/dev/null))
         late="try $try: $late; $(awk "BEGIN { print $missing }") ms are missing, the programs waited $waited ms for a processor"
         ((acks <= most_acks)) || late+="; more delayed ACKs than may be"
@@ -62,12 +76,9 @@ in_time() {
 # more_time SECONDS WHAT: may a wait whose limit is over go on? Once, if the programs that this test has started have waited for
 # a processor for half of it. SECONDS is empty the second time.
 more_time() {
-    local waited files=() pid
+    local waited
     [[ -n $1 ]] || return
-    for pid in "${NS_STARTED[@]}" $(cat "${NS_STARTED[@]/*//proc/&/task/&/children}" 2>/dev/null); do
-        files+=(/proc/"$pid"/task/*/schedstat)
-    done
-    waited=$(cat "${files[@]}" 2>/dev/null | awk '{ sum += $2 } END { printf "%.1f", sum / 1e6 }')
+    waited=$(waited_of "${NS_STARTED[@]}")
     holds "$waited >= 500 * $1" || return
     note_retry "$2 in $1 s; the programs waited $waited ms for a processor"
 }

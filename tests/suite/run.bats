@@ -99,6 +99,12 @@ in_turn() {
     "$@"
 }
 
+# Others do, which the test has started before.
+others() {
+    sleep 0.4
+    once 20 'a round'
+}
+
 fails() {
     is_late 20 'a round'
     false
@@ -106,15 +112,17 @@ fails() {
 
 test "idle" { in_time once 20 'a round'; }
 test "busy" { in_time in_turn once 20 'a round' 2 2; }
+test "others are busy" { for name in one other; do ns_start "$name" taskset -c 0 perl -e '1 while 1'; done; in_time others; }
 test "too late" { in_time in_turn once 20000 'a round'; }
 test "acknowledges late" { in_time in_turn once 20 'a round' 3 2; }
 test "always late" { in_time in_turn is_late 20 'a round'; }
 test "fails" { in_time in_turn fails; }
 END
     run_tests
-    [[ $status -eq 1 && ${output##*$'\n'} == '2 passed, 6 failed, 0 skipped' ]]
-    [[ $output == *$'\ntried again, as the machine was at fault: 2 of 8 tests:\n'* ]]
+    [[ $status -eq 1 && ${output##*$'\n'} == '3 passed, 6 failed, 0 skipped' ]]
+    [[ $output == *$'\ntried again, as the machine was at fault: 3 of 9 tests:\n'* ]]
     [[ $output == *$'\nlate.bats: busy: try 1: a round, 2 delayed ACKs; 20 ms are missing, the programs waited '*' ms for a processor'* ]]
+    [[ $output == *$'\nlate.bats: others are busy: try 1: a round; 20 ms are missing, the programs waited '* ]]
     [[ $(grep -c '^late.bats: always late: try [12]: ' <<<"$output") -eq 2 && $output == *$'\nok '*' busy # in '* ]]
 }
 
