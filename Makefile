@@ -55,6 +55,9 @@ B := build
 SILENT = $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 say = $(if $(V),,@$(if $(SILENT),,echo '$1 $2';))
 
+# What a target builds for its own use: on all processors, unless a -j says how many.
+BUILD = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # --- cJSON: the distribution's source package (tests/deps fetches it), or CJSON_DIR -------------------------
 CJSON_DIR ?= $(or $(firstword $(wildcard .deps/cjson-*)),.deps/cjson)
 CJSON_C := $(CJSON_DIR)/cJSON.c
@@ -222,37 +225,37 @@ units: $(UNITS)
 # --- the two main targets -----------------------------------------------------------------------------------
 demo: ## install missing packages, build, and measure stalls without and with the library
 	@tests/deps demo
-	@$(MAKE) --no-print-directory -s all examples
+	@$(BUILD) -s all examples
 	@tests/demo
 
 check: ## install what the tests need, build, and run all tests
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes units fuzzers differential
+	@$(BUILD) -s all examples probes units fuzzers differential
 	@tests/run
 
 check-packaging: ## build Debian's and rpm packages and compare them with make install; build and install as an ordinary user
 	@tests/deps check
 	@tests/deps packaging
-	@$(MAKE) --no-print-directory -s all
+	@$(BUILD) -s all
 	@tests/run tests/file/packaging
 
 check-libcs: ## test the library with glibc 2.31, 2.36 and 2.41 and with musl (as root; installs systems in .deps/libcs)
 	@tests/deps libcs
-	@$(MAKE) --no-print-directory -s all
+	@$(BUILD) -s all
 	@tests/systems/libcs/run $(LIBCS)
 
 check-kernels: ## test the library on Linux 5.10, 6.1 and 6.12, in virtual machines (downloads kernels to .deps/kernels)
 	@tests/deps kernels
-	@$(MAKE) --no-print-directory -s all examples probes
+	@$(BUILD) -s all examples probes
 	@tests/systems/kernels/run $(KERNELS)
 
 check-architectures: ## compile for the architectures of Debian, and run tests, under qemu-user if needed (ARCH='i386 s390x')
-	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
+	@$(BUILD) -s all examples probes $B/unit/show_record
 	@tests/systems/architectures/run $(ARCH)
 
 check-sidecar: ## run the pod of examples/sidecar with podman, with glibc and with musl
 	@tests/deps sidecar
-	@$(MAKE) --no-print-directory -s all examples
+	@$(BUILD) -s all examples
 	@examples/sidecar/test
 
 check-bare: ## run make demo and make check in a new Debian 12 and 13 with only gcc and make (as root; systems in .deps/bare; ARCH=i386 RELEASES=bookworm)
@@ -261,22 +264,22 @@ check-bare: ## run make demo and make check in a new Debian 12 and 13 with only 
 
 check-strangers: ## run the test suites of other programs without and with the library (as root; suites in .deps/strangers)
 	@tests/deps strangers
-	@$(MAKE) --no-print-directory -s all
+	@$(BUILD) -s all
 	@tests/systems/strangers/run $(SUITES)
 
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
 	@tests/deps museum
-	@$(MAKE) --no-print-directory -s all $B/probes/run_delay
+	@$(BUILD) -s all $B/probes/run_delay
 	@tests/museum/run $(ROWS)
 
 check-relay: ## run fifty clients and servers of other projects through a relay that cuts messages in two (PAIRS='redis/redis-py')
 	@tests/deps relay
-	@$(MAKE) --no-print-directory -s all $B/probes/run_delay
+	@$(BUILD) -s all $B/probes/run_delay
 	@tests/relay/run $(PAIRS)
 
 check-page: ## test the page of diagnose in headless Chromium
 	@tests/deps page
-	@$(MAKE) --no-print-directory -s all examples
+	@$(BUILD) -s all examples
 	@tests/run tests/systems/browser/page.bats
 
 image: ## build the container image for amd64 and arm64, and its bill of materials, in build/image (MACHINES='arm64 s390x')
@@ -287,7 +290,7 @@ check-fleet: ## test with Kubernetes' API server, the image, a booted Debian and
 	@tests/fleet/build --check
 	@tests/deps fleet
 	@tests/fleet/build
-	@$(MAKE) --no-print-directory -s all examples image
+	@$(BUILD) -s all examples image
 	@JOBS=1 tests/run tests/fleet/*/*.bats
 
 deps: ## install the packages that all targets need, after listing them
@@ -318,17 +321,17 @@ fuzzers: $(FUZZERS)
 
 fuzz: ## run each fuzzer of tests/fuzz for FUZZ_SECONDS (600)
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s fuzzers
+	@$(BUILD) -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 
 fuzz-programs: ## run random programs without and with the library, and compare, for SECONDS (3600) in total
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all differential
+	@$(BUILD) -s all differential
 	@DIFFERENTIAL_SECONDS=$(or $(SECONDS),3600) tests/run differential.bats
 
 check-stress: ## run 64 threads on 2000 sockets, for STRESS_SECONDS (60) in each mode
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all probes $B/unit/show_record
+	@$(BUILD) -s all probes $B/unit/show_record
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run stress.bats
 
 # Each sanitizer has its own build of the library. The test programs are not rebuilt.
@@ -338,19 +341,19 @@ check-asan: ## run the tests with AddressSanitizer and UBSan in the library, and
 check-tsan: ## run the tests with ThreadSanitizer in the library
 check-asan check-tsan: check-%:
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
-	@$(MAKE) --no-print-directory -s B=build/$* OPT='-O1 -g' CFLAGS='$(SANITIZE_$*)' \
+	@$(BUILD) -s all examples probes $B/unit/show_record
+	@$(BUILD) -s B=build/$* OPT='-O1 -g' CFLAGS='$(SANITIZE_$*)' \
 		build/$*/libnagleshim.so build/$*/libnagleshim-observe.so $(if $(filter asan,$*),build/asan/nagleshim) units
 	@tests/sanitized $*
 
 check-valgrind: ## run the life-cycle tests under memcheck
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s all examples probes $B/unit/show_record
+	@$(BUILD) -s all examples probes $B/unit/show_record
 	@tests/sanitized memcheck
 
 check-sabotage: ## make check with four faulty libraries, three times each: it must fail each time (FAULTS='push ack' RUNS=1 TESTS='stdio victims')
 	@tests/deps check
-	@$(MAKE) --no-print-directory -s $(CJSON_C)
+	@$(BUILD) -s $(CJSON_C)
 	@$(if $(FAULTS),FAULTS='$(FAULTS)') $(if $(RUNS),RUNS='$(RUNS)') tests/suite/sabotage $(TESTS)
 
 mutants: ## change lines of shim/ at random, and list the changes that no test notices (as root; FOLDER='traffic conn' MUTANTS=60 SEED=1)
@@ -448,12 +451,12 @@ deb rpm: $(CJSON_C) ## build the packages libnagleshim and nagleshim in PACKAGES
 # --- measuring and pictures ---------------------------------------------------------------------------------
 bench: ## compare the library with the unmodified program and with hand-written fixes, as ratios
 	@tests/deps bench
-	@$(MAKE) --no-print-directory all examples probes
+	@$(BUILD) all examples probes
 	@tests/bench/run $(BENCH)
 
 figures: ## draw the picture of the README
 	@tests/deps figures
-	@$(MAKE) --no-print-directory all examples
+	@$(BUILD) all examples
 	@examples/figures/draw
 
 # --- tidiness -----------------------------------------------------------------------------------------------
@@ -468,8 +471,8 @@ lint: ## check formatting, layers and shell scripts, and build with gcc and clan
 	$(call say,LINT,tests/layers)tests/layers
 	$(call say,LINT,shellcheck)shellcheck -x $(SHELL_FILES)
 	$(call say,LINT,shellcheck of tests)shellcheck -x -s bats -e $(BATS_EXCEPT) $(BATS_FILES)
-	@$(MAKE) --no-print-directory B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units fuzzers differential
-	@$(MAKE) --no-print-directory B=build/lint-clang CC=clang WERROR=-Werror all examples probes units fuzzers differential
+	@$(BUILD) B=build/lint-gcc CC=gcc WERROR=-Werror all examples probes units fuzzers differential
+	@$(BUILD) B=build/lint-clang CC=clang WERROR=-Werror all examples probes units fuzzers differential
 
 format: ## reformat the C files with clang-format
 	clang-format -i $(C_FILES)

@@ -2,6 +2,7 @@
 # Promise: No broken policy file harms the program that reads it, the judge reports no stall without its proof, and no record,
 # no answer to sock_diag, no ELF file and no memory of a process harms the command.
 # Computes: it fuzzes.
+# Parts: 2
 # Runs the fuzzers of tests/fuzz with AddressSanitizer and UBSan: with inputs from a fixed seed, and with
 # FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 
