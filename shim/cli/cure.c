@@ -11,7 +11,6 @@
 #include "policy/find.h"
 #include "process/facts.h"
 #include "process/proc.h"
-#include "process/scope.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -112,26 +111,20 @@ static const char *count(const struct ns_cure_row *row)
 
 static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
-    static const char set[] = "TCP_NODELAY set",
-                      limited[] = "delayed ACK limited to two clock ticks";
     const struct {
         const char *what;
         unsigned n;
-    } changes[] = {
-        {set, row->nodelay},
-        {limited, row->delack},
-        {cure->list ? set : "TCP_NODELAY restored", row->nodelay_restored},
-        {cure->list ? limited : "limit of the delayed ACK restored", row->delack_restored}};
+    } changes[] = {{"TCP_NODELAY set", row->nodelay},
+                   {"delayed ACK limited to two clock ticks", row->delack},
+                   {"TCP_NODELAY restored", row->nodelay_restored},
+                   {"limit of the delayed ACK restored", row->delack_restored}};
     const char *who = row->pid ? ns_words("%s (pid %d)", row->name, row->pid) : row->name;
     const char *what = "";
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (changes[i].n > 0)
             what = ns_words("%s%s%s on %u", what, *what ? ", " : "", changes[i].what, changes[i].n);
     if (row->results[NS_CURE_CHANGED] > 0)
-        ns_output_line("%s: %s%s: %s", who,
-                       cure->list      ? ""
-                       : cure->dry_run ? "would change "
-                                       : "",
+        ns_output_line("%s: %s%s: %s", who, cure->dry_run && !cure->list ? "would change " : "",
                        count(row), what);
     for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS && !cure->list; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
@@ -208,7 +201,10 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
                            ? "Connections accepted by these listeners inherit the options, and "
                              "keep TCP_NODELAY at an undo. "
                            : "");
-    if (cure->dry_run || (cure->groups.n > 0 && !ns_groups_exist(&cure->groups)))
+    bool is_gone = cure->groups.n > 0;
+    for (size_t i = 0; i < cure->groups.n; i++)
+        is_gone &= access(cure->groups.at[i].path, F_OK) != 0;
+    if (cure->dry_run || is_gone)
         return;
     const char *what = "";
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
@@ -224,14 +220,12 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
 static int report(const struct ns_cure *cure)
 {
     const unsigned *total = cure->total;
-    unsigned all = 0, listeners = 0;
+    unsigned listeners = 0;
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
         listeners += cure->rows[i].listeners;
     }
-    for (int result = 0; result < NS_CURE_RESULTS; result++)
-        all += total[result];
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);
     cJSON_AddBoolToObject(ns_output_object(), "undo", cure->undo && cure->seconds == 0);
     cJSON_AddNumberToObject(ns_output_object(), "least_delayed_ack_us", cure->least_delack);
@@ -241,7 +235,7 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (all == 0 && !cure->cures_new && !cure->list)
+    else if (cure->n_rows == 0 && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     if (ns_cure_has_unowned(cure))
@@ -288,14 +282,10 @@ static int follow(struct ns_cure *cure, bool lists_new)
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
             ns_cure_release_owners(cure);
-        for (size_t n = 0; n < cure->n_rows; n++) {
-            struct ns_cure_row *row = &cure->rows[n];
-            unsigned bits = 0;
-            for (int i = 0; i < NS_CURE_RESULTS; i++)
-                bits |= row->results[i] > 0 ? 1U << i : 0;
-            if (bits != row->told)
+        for (struct ns_cure_row *row = cure->rows; row < cure->rows + cure->n_rows; row++) {
+            if (row->is_new)
                 print_row(cure, row);
-            row->told = bits;
+            row->is_new = false;
         }
         fflush(stdout);
         const uint64_t next = ns_clock_now(CLOCK_MONOTONIC) + INTERVAL_MS * 1000000U;
@@ -349,9 +339,8 @@ static int find_groups(struct ns_cure *cure)
 {
     const char *word = cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP);
     const int unreadable = ns_groups_find_cured(&cure->cured);
-    int error = word                       ? ns_groups_find(&cure->groups, word, cure->unit)
-                : cure->all && !cure->undo ? ns_groups_find_root(&cure->groups)
-                                           : 0;
+    int error =
+        word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, cure->unit) : 0;
     if (error && word)
         return NS_FAIL("there is no control group %s'%s'%s%s", cure->unit ? "of the unit " : "",
                        word, error == -ENODEV ? ": " : "",
@@ -389,15 +378,13 @@ static int undo_groups(struct ns_cure *cure)
 /* Lets the kernel cure the new connections of the groups. 0, or -errno without a change. */
 static int cure_groups(struct ns_cure *cure)
 {
-    const bool built_in = !ns_option_text(NS_CURE_POLICY);
+    const char *file = ns_option_text(NS_CURE_POLICY);
     char path[PATH_MAX] = "built in";
-    if (!built_in && !realpath(ns_option_text(NS_CURE_POLICY), path))
-        snprintf(path, sizeof path, "%s", ns_option_text(NS_CURE_POLICY));
+    if (file && !realpath(file, path))
+        snprintf(path, sizeof path, "%s", file);
     const unsigned how = (cure->follow ? 0 : NS_GROUPS_KEEP) | (cure->dry_run ? NS_GROUPS_DRY : 0) |
                          (ns_option_text(NS_CURE_FORCE) ? NS_GROUPS_FORCE : 0);
-    int error = ns_code_unfit(cure->policy) ? -ENOTSUP : 0;
-    if (!error && !cure->follow)
-        error = ns_groups_lock(cure->dry_run);
+    int error = cure->follow ? 0 : ns_groups_lock(cure->dry_run);
     if (!error)
         error = ns_groups_cure(&cure->groups, cure->policy, path, how);
     for (size_t i = 0; i < cure->groups.n && !error; i++)
@@ -456,25 +443,23 @@ static int revert(struct ns_cure *cure)
 
 static int cure_sockets(struct ns_cure *cure)
 {
-    int refused = find_groups(cure), error = refused ? 0 : ns_cure_begin(cure);
-    if (!refused && !error && cure->seconds > 0)
-        error = ns_cure_spare(cure);
-    if (error)
-        return ns_watch_say_error(*cure->pids, error);
-    if (!refused)
-        refused = begin_groups(cure);
-    cure->follow &= !cure->dry_run;
+    int refused = find_groups(cure);
     if (refused)
         return refused;
+    int error = ns_cure_begin(cure);
+    if (error)
+        return ns_watch_say_error(*cure->pids, error);
+    refused = begin_groups(cure);
+    if (refused)
+        return refused;
+    cure->follow &= !cure->dry_run;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
     if (cure->seconds > 0) /* a closed pipe must not end it before the revert */
         signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
-    if (cure->follow)
-        error = follow(cure, !cure->cures_new || !cure->sets_nodelay);
-    else
-        error = ns_cure_scan(cure, true);
+    error = cure->follow ? follow(cure, !cure->cures_new || !cure->sets_nodelay)
+                         : ns_cure_scan(cure, true);
     if (cure->seconds > 0) {
         int failed = revert(cure);
         error = error ? error : failed;

@@ -34,7 +34,7 @@ struct ns_cure_row {
     unsigned nodelay, delack;        /* options that were set or limited */
     unsigned nodelay_restored, delack_restored;
     unsigned results[NS_CURE_RESULTS];
-    unsigned told; /* with --follow: a bit for each result that was printed */
+    bool is_new; /* it has a result that it did not have before */
 };
 
 struct ns_cure_process;
@@ -56,7 +56,7 @@ struct ns_cure {
     double seconds; /* of --for, or 0 */
     const struct ns_policy *policy;
     int least_delack;
-    bool spares;       /* see ns_cure_spare */
+    bool spares;       /* ns_cure_begin notes them */
     bool cures_new;    /* the kernel cures the new connections of groups */
     bool sets_nodelay; /* and sets TCP_NODELAY there */
     /* state of the scan */
@@ -84,7 +84,9 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
 
 /* --- scan.c: all sockets --------------------------------------------------------------------- */
 
-/* Selects the processes. 0; -ESRCH: no process cure->pids[0], to which that has been moved. */
+/* Selects the processes. With --for, notes the sockets that an undo would restore now: they are
+ * left as they are. 0; -ESRCH: no process cure->pids[0], to which that has been moved; or -errno.
+ */
 int ns_cure_begin(struct ns_cure *cure);
 
 /* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
@@ -102,10 +104,6 @@ bool ns_cure_is_complete(const struct ns_cure *cure);
 /* Closes the network namespaces, and forgets the processes, until the next scan with refresh. Which
  * sockets are spared is kept. */
 void ns_cure_release_owners(struct ns_cure *cure);
-
-/* Notes the sockets that an undo would restore now. From then on, they are left as they are. 0 or
- * -errno. */
-int ns_cure_spare(struct ns_cure *cure);
 
 /* From now on, restores the sockets; those that were treated, too. */
 void ns_cure_reverse(struct ns_cure *cure);

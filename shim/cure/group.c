@@ -15,17 +15,17 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id)
+struct ns_group *ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id)
 {
     NS_GROW(groups->at, groups->n);
     struct ns_group *group = &groups->at[groups->n++];
     *group = (struct ns_group){.id = id, .links = {-1, -1}};
     snprintf(group->path, sizeof group->path, "%s", path);
+    return group;
 }
 
-const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id)
+struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id)
 {
     for (size_t i = 0; i < groups->n; i++)
         if (groups->at[i].id == id)
@@ -56,14 +56,6 @@ static uint64_t id_of(const char *path)
     const bool is_group = stat(path, &st) == 0 && statfs(path, &fs) == 0 && S_ISDIR(st.st_mode) &&
                           (unsigned long)fs.f_type == CGROUP2_SUPER_MAGIC;
     return is_group ? st.st_ino : 0;
-}
-
-bool ns_groups_exist(const struct ns_groups *groups)
-{
-    size_t i = 0;
-    while (i < groups->n && id_of(groups->at[i].path) != groups->at[i].id)
-        i++;
-    return i < groups->n;
 }
 
 static int add_directory(struct ns_groups *groups, const char *path)
@@ -152,19 +144,13 @@ int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
 {
     char root[PATH_MAX];
     struct search search = {groups, root, word, is_unit ? is_of_unit : has_word};
-    if (ns_group_root(root) == -ENODEV)
-        return -ENODEV;
-    if (!is_unit && strchr(word, '/'))
-        return add_directory(groups, word);
+    const int error = ns_group_root(root);
+    if (error == -ENODEV || (error && !word))
+        return error;
+    if (!word || (!is_unit && strchr(word, '/')))
+        return add_directory(groups, word ? word : root);
     ns_group_walk(root, take_with_word, &search);
     return groups->n ? 0 : -ENOENT;
-}
-
-int ns_groups_find_root(struct ns_groups *groups)
-{
-    char root[PATH_MAX];
-    int error = ns_group_root(root);
-    return error ? error : add_directory(groups, root);
 }
 
 bool ns_group_path(pid_t pid, char *path, size_t size)

@@ -42,18 +42,15 @@ int ns_group_root(char path[PATH_MAX]);
 
 /* Adds a group by its directory, or each group with this name, or those whose name has the word in
  * it, if the word is at least NS_GROUP_DIGITS hexadecimal digits of the id of a container or pod;
- * is_unit: each group of a systemd unit. 0; -ENOENT: there is none; -ENODEV: there is no cgroup2
- * file system. */
+ * is_unit: each group of a systemd unit; word NULL: the root. 0; -ENOENT: there is none; -ENODEV,
+ * and for the root -EXDEV: see ns_group_root. */
 enum { NS_GROUP_DIGITS = 12 };
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
 
-/* Adds the root. Results as above; -EXDEV: it is not visible in this cgroup namespace. */
-int ns_groups_find_root(struct ns_groups *groups);
-
-void ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
+struct ns_group *ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
 
 /* The one with this number, or NULL. */
-const struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
+struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
 
 /* The innermost of these groups that has this directory or is above it, and does not have this
  * number. NULL: no group is. */
@@ -80,9 +77,6 @@ void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *o
  * -ENOTDIR: as below. No such group is no error. */
 int ns_groups_find_cured(struct ns_groups *groups);
 
-/* Is one of them still there? */
-bool ns_groups_exist(const struct ns_groups *groups);
-
 /* Makes the directory of the names and locks it, until the process ends, against other cures and
  * undos, for which it waits some seconds. is_dry: does neither. 0; -ENXIO: there is no BPF file
  * system; -ENOTDIR: somebody else than root may write to the directory, or it is none; -EAGAIN:
@@ -106,18 +100,15 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, con
                    unsigned how);
 
 /* Ends the cure of new connections, and, with finally, that of the calls by which connections that
- * exist are restored: see ns_group_limit. */
+ * exist are restored: see NS_CODE_OPTION. */
 void ns_groups_remove(struct ns_groups *groups, bool finally);
 
 /* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock
  * (TCP_TIMEOUT_MIN, include/net/tcp.h). */
 int ns_group_least_delack(void);
 
-/* The same of TCP_DELACK_MAX_US, as getsockopt(2) returns it; -1: the kernel has no such option. */
+/* In socket.c: the least TCP_DELACK_MAX_US, as getsockopt(2) returns it; -1: the kernel has no such
+ * option. */
 int ns_socket_least_delack(void);
-
-/* Limits the delayed ACKs of a borrowed socket to so many microseconds, if the kernel accepts this
- * value. Returns false if the socket's group has no program of nagleshim, or before Linux 5.15. */
-bool ns_group_limit(int fd, int delack);
 
 #endif

@@ -4,7 +4,6 @@
  * system may be writable for everybody, so that another user can make NS_GROUP_PINS first. Names
  * are therefore used only relative to a descriptor of a directory of root's. */
 #include "base/clock.h"
-#include "conn/delack.h"
 #include "cure/code.h"
 #include "cure/group.h"
 #include "process/scope.h"
@@ -15,13 +14,11 @@
 #include <inttypes.h>
 #include <linux/bpf.h>
 #include <linux/magic.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -120,15 +117,6 @@ static int open_link(uint64_t group, int n)
     return BPF(BPF_OBJ_GET, .pathname = address(name_of(group, programs[n].name)));
 }
 
-/* Gives a link a name, with which it outlives this process. */
-static int keep_link(const struct ns_group *group, int n, int link)
-{
-    if (mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST)
-        return -errno;
-    return BPF(BPF_OBJ_PIN, .pathname = address(name_of(group->id, programs[n].name)),
-               .bpf_fd = (uint32_t)link);
-}
-
 /* Removes a program's link, and with the last one the directories, of which one has the lock. */
 static void remove_link(uint64_t group, int n)
 {
@@ -196,13 +184,11 @@ static bool take_cured(void *context, const char *path)
     struct ns_groups *groups = context;
     struct stat st;
     NS_AUTO_CLOSE int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    size_t i = 0;
     if (directory < 0 || fstat(directory, &st) != 0)
         return false;
-    while (i < groups->n && groups->at[i].id != st.st_ino)
-        i++;
-    if (i < groups->n)
-        snprintf(groups->at[i].path, sizeof groups->at[i].path, "%s", path);
+    struct ns_group *group = ns_groups_with(groups, st.st_ino);
+    if (group)
+        snprintf(group->path, sizeof group->path, "%s", path);
     else if (is_in_force(directory))
         ns_groups_add(groups, path, st.st_ino);
     return false;
@@ -219,8 +205,7 @@ static int read_names(struct ns_groups *groups)
         char *end;
         const uint64_t id = strtoull(entry->d_name, &end, 10);
         if (id && *end == '\0') {
-            ns_groups_add(groups, "", id);
-            struct ns_group *group = &groups->at[groups->n - 1];
+            struct ns_group *group = ns_groups_add(groups, "", id);
             group->kept = true;
             group->is_ending = access(name_of(id, programs[0].name), F_OK) != 0 && errno == ENOENT;
             (void)!readlink(name_of(id, POLICY), group->policy, sizeof group->policy - 1);
@@ -313,7 +298,7 @@ static int judge_others(int group, int n, bool force)
 }
 
 /* Runs a program in a group, beside those of others. One that is kept is replaced by one that is to
- * be kept. Otherwise it runs as long as this process has the descriptor of its link. */
+ * be kept: its link has a name. Otherwise it runs as long as this process has the link. */
 static int run(struct ns_group *group, int directory, int n, int program, bool keep)
 {
     NS_AUTO_CLOSE int link = keep ? open_link(group->id, n) : -ENOENT;
@@ -325,8 +310,11 @@ static int run(struct ns_group *group, int directory, int n, int program, bool k
                                                 .attach_type = programs[n].attach});
     if (link < 0)
         return link == -EPERM ? -EBUSY : link == -E2BIG ? -ENOSPC : link;
+    if (keep && mkdir(name_of(group->id, ""), 0700) != 0 && errno != EEXIST)
+        return -errno;
     if (keep)
-        return keep_link(group, n, link);
+        return BPF(BPF_OBJ_PIN, .pathname = address(name_of(group->id, programs[n].name)),
+                   .bpf_fd = (uint32_t)link);
     group->links[n] = link;
     link = -1;
     return 0;
@@ -375,27 +363,9 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, con
     return loaded[0] < 0 ? loaded[0] : 0;
 }
 
-/* --- Sockets --------------------------------------------------------------------------------- */
-
 int ns_group_least_delack(void)
 {
     struct timespec tick;
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     return (int)(2 * tick.tv_nsec / 1000);
-}
-
-int ns_socket_least_delack(void)
-{
-    NS_AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int limit = ns_group_least_delack();
-    socklen_t size = sizeof limit;
-    if (setsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, size) != 0 ||
-        getsockopt(fd, IPPROTO_TCP, NS_DELACK_OPTION, &limit, &size) != 0)
-        limit = -1;
-    return limit;
-}
-
-bool ns_group_limit(int fd, int delack)
-{
-    return setsockopt(fd, IPPROTO_TCP, NS_CODE_OPTION, &delack, sizeof delack) == 0;
 }

@@ -30,9 +30,7 @@ struct ns_cure_process {
     pid_t pid;
     uint64_t started;
     char name[64];
-    bool has_library; /* the library works there */
-    bool is_stuck;    /* in the kernel, so that nothing else is known */
-    bool is_others;   /* another cure of its group is in force */
+    int result; /* of all its sockets; NS_CURE_CHANGED: each is treated */
     struct ns_ruleset rules;
     struct ns_cure_process *next;
 };
@@ -77,11 +75,14 @@ static struct ns_cure_process *examine(const struct ns_cure *cure, const struct 
     struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;
     process->started = place->started;
-    process->is_stuck = error == -ETIMEDOUT;
-    process->is_others = is_of_others(cure, place->pid);
     snprintf(process->name, sizeof process->name, "%s", facts.name);
-    process->has_library = ns_shim_works(facts.loaded.shim);
-    if (!process->is_stuck)
+    if (error == -ETIMEDOUT) /* nothing else is known of it */
+        process->result = NS_CURE_STUCK;
+    else if (is_of_others(cure, place->pid))
+        process->result = NS_CURE_OTHERS;
+    else if (ns_shim_works(facts.loaded.shim))
+        process->result = cure->undo ? NS_CURE_NO_RULE : NS_CURE_HAS_LIBRARY;
+    else
         build_rules(&process->rules, cure->policy, &facts);
     return process;
 }
@@ -93,10 +94,7 @@ static struct ns_cure_process *process_of(struct ns_cure *cure, const struct ns_
     struct ns_cure_process *process = cure->processes;
     while (process && (process->pid != place->pid || process->started != place->started))
         process = process->next;
-    if (process)
-        return process;
-    process = examine(cure, place);
-    if (process) {
+    if (!process && (process = examine(cure, place))) {
         process->next = cure->processes;
         cure->processes = process;
     }
@@ -161,9 +159,8 @@ static int list_sockets(struct ns_cure *cure)
         if (cure->listed->list_fd < 0)
             continue;
         /* First MPTCP: its TCP subflows have the same inode, and are not counted again. */
-        error = list_netns(cure, true);
-        if (!error)
-            error = list_netns(cure, false);
+        for (int mptcp = 1; mptcp >= 0 && !error; mptcp--)
+            error = list_netns(cure, mptcp);
     }
     if (!error)
         ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
@@ -175,23 +172,22 @@ static int find_owners(struct ns_cure *cure)
 {
     if (!cure->owners.all)
         ns_groups_add_processes(&cure->groups, &cure->owners);
-    int more = ns_owners_step(&cure->owners, UINT64_MAX);
-    return more < 0 ? more : 0;
+    return ns_owners_step(&cure->owners, UINT64_MAX);
 }
 
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
 {
-    pid_t pid = cure->follow ? 0 : process->pid;
+    const pid_t pid = cure->follow ? 0 : process->pid;
     for (size_t i = 0; i < cure->n_rows; i++)
         if (cure->rows[i].pid == pid && strcmp(cure->rows[i].name, process->name) == 0)
             return &cure->rows[i];
     /* With --follow, users choose the names for as long as it runs. */
     const bool full = cure->follow && cure->n_rows == ROWS_MOST;
-    if (!full)
+    if (!full) {
         NS_GROW(cure->rows, cure->n_rows);
-    struct ns_cure_row *row = &cure->rows[full ? ROWS_MOST - 1 : cure->n_rows++];
-    if (!full)
-        *row = (struct ns_cure_row){.pid = pid};
+        cure->rows[cure->n_rows++] = (struct ns_cure_row){.pid = pid};
+    }
+    struct ns_cure_row *row = &cure->rows[cure->n_rows - 1];
     snprintf(row->name, sizeof row->name, "%s", full ? "other programs" : process->name);
     return row;
 }
@@ -212,15 +208,11 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
 static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const struct ns_owned *place,
                  const struct ns_cure_process *process, struct ns_cure_row *row)
 {
-    const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     if (place->spared)
         return NS_CURE_EARLIER;
-    if (process->is_stuck)
-        return NS_CURE_STUCK;
-    if (process->is_others)
-        return NS_CURE_OTHERS;
-    if (process->has_library)
-        return cure->undo ? NS_CURE_NO_RULE : NS_CURE_HAS_LIBRARY;
+    if (process->result != NS_CURE_CHANGED)
+        return process->result;
+    const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     /* In a group, a rule of an earlier policy may have cured it. */
     if (!rule && !cure->by_kernel && !cure->undo)
         return NS_CURE_NO_RULE;
@@ -240,17 +232,15 @@ static void treat_all(struct ns_cure *cure)
         struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
         int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0) {
-            row->results[result]++;
+            row->is_new |= row->results[result]++ == 0;
             cure->total[result]++;
         } else
             place->chosen = false; /* the next round may find it in another process */
-        const bool is_done = result >= 0 || ++place->tries >= TRIES;
-        if (is_done) {
-            place->treated = true;
+        place->treated = result >= 0 || ++place->tries == TRIES;
+        if (place->treated)
             place->tries = 0;
-            place->spared |= cure->spares && result == NS_CURE_CHANGED;
-        }
-        cure->n_left += !is_done;
+        place->spared |= cure->spares && result == NS_CURE_CHANGED;
+        cure->n_left += !place->treated;
     }
 }
 
@@ -263,23 +253,6 @@ bool ns_cure_is_complete(const struct ns_cure *cure)
 bool ns_cure_has_unowned(const struct ns_cure *cure)
 {
     return cure->owners.denied > 0 && (!cure->port || cure->n_left > 0);
-}
-
-int ns_cure_begin(struct ns_cure *cure)
-{
-    int error = 0;
-    ns_netns_raise_limit();
-    cure->owners.all = cure->all || cure->port;
-    cure->owners.children = *cure->pids != 0;
-    for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
-        int fd = ns_cure_open_process(*pid);
-        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid);
-        if (error)
-            cure->pids = pid;
-        NS_GROW(cure->ended, cure->n_ended);
-        cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
-    }
-    return error;
 }
 
 int ns_cure_scan(struct ns_cure *cure, bool refresh)
@@ -315,12 +288,26 @@ static void forget_sockets(struct ns_cure *cure)
         cure->owners.places[i].treated = false;
 }
 
-int ns_cure_spare(struct ns_cure *cure)
+int ns_cure_begin(struct ns_cure *cure)
 {
-    cure->spares = cure->undo = cure->dry_run = true;
-    const int error = ns_cure_scan(cure, true);
-    cure->spares = cure->undo = cure->dry_run = false;
-    forget_sockets(cure);
+    int error = 0;
+    ns_netns_raise_limit();
+    cure->owners.all = cure->all || cure->port;
+    cure->owners.children = *cure->pids != 0;
+    for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
+        int fd = ns_cure_open_process(*pid);
+        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid);
+        if (error)
+            cure->pids = pid;
+        NS_GROW(cure->ended, cure->n_ended);
+        cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    if (!error && cure->seconds > 0) {
+        cure->spares = cure->undo = cure->dry_run = true;
+        error = ns_cure_scan(cure, true);
+        cure->spares = cure->undo = cure->dry_run = false;
+        forget_sockets(cure);
+    }
     return error;
 }
 

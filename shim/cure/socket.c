@@ -44,6 +44,20 @@ static int set(int fd, int option, int value)
     return setsockopt(fd, IPPROTO_TCP, option, words, size) == 0 ? 0 : -errno;
 }
 
+/* Limits its delayed ACKs to so many microseconds, if the kernel accepts this value. False: the
+ * socket's group has no program of nagleshim, or before Linux 5.15. */
+static bool limit_in_group(int fd, int delack)
+{
+    return set(fd, NS_CODE_OPTION, delack) == 0;
+}
+
+int ns_socket_least_delack(void)
+{
+    NS_AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int error = set(fd, NS_DELACK_OPTION, ns_group_least_delack());
+    return error ? -1 : get(fd, NS_DELACK_OPTION);
+}
+
 int ns_cure_open_process(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -96,7 +110,7 @@ static int set_values(int fd, const struct values *values)
     int error = values->mark > NS_MARK_NONE ? set(fd, NS_MARK_OPTION, values->mark) : 0;
     if (!error && values->nodelay >= 0)
         error = set(fd, TCP_NODELAY, values->nodelay);
-    if (!error && values->delack >= 0 && !ns_group_limit(fd, values->delack))
+    if (!error && values->delack >= 0 && !limit_in_group(fd, values->delack))
         error = set(fd, NS_DELACK_OPTION, values->delack);
     if (!error && values->mark == NS_MARK_NONE) /* last: an undo that is killed can be repeated */
         error = set(fd, NS_MARK_OPTION, NS_MARK_NONE);
@@ -129,8 +143,9 @@ static struct values wanted(const struct ns_cure *cure, bool listens, bool in_gr
 static void count(const struct ns_cure *cure, bool listens, const struct values *then,
                   struct ns_cure_row *row)
 {
-    const bool sets = !cure->undo && then->nodelay != 0,
-               limits = !cure->undo && then->delack != DELACK_DEFAULT_US;
+    /* A list shows what an undo would restore as set. */
+    const bool sets = cure->list || (!cure->undo && then->nodelay != 0),
+               limits = cure->list || (!cure->undo && then->delack != DELACK_DEFAULT_US);
     row->listeners += listens;
     row->connections += !listens;
     *(sets ? &row->nodelay : &row->nodelay_restored) += then->nodelay >= 0;
@@ -153,7 +168,7 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
     const struct values now = get_values(fd);
     /* A dry run asks before there are programs. */
     const bool in_group =
-        cure->by_kernel && ((cure->dry_run && !cure->undo) || ns_group_limit(fd, 0));
+        cure->by_kernel && ((cure->dry_run && !cure->undo) || limit_in_group(fd, 0));
     if (in_group && listens && cure->sets_nodelay && !cure->undo)
         return NS_CURE_ACCEPTS;
     if (!rule && !in_group && !cure->undo)
