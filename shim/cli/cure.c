@@ -57,7 +57,6 @@ static bool read_options(struct ns_cure *cure)
     *cure =
         (struct ns_cure){.pids = ns_option_pids(),
                          .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
-                         .unit = ns_option_text(NS_CURE_UNIT),
                          .all = ns_option_text(NS_CURE_ALL),
                          .seconds = ns_option_number(NS_CURE_FOR, 0),
                          .follow = ns_option_text(NS_CURE_FOLLOW) || ns_option_text(NS_CURE_FOR),
@@ -337,13 +336,13 @@ static const char *reason_of(int error, const struct ns_policy *policy)
  * status after a message. */
 static int find_groups(struct ns_cure *cure)
 {
-    const char *word = cure->unit ? cure->unit : ns_option_text(NS_CURE_CGROUP);
+    const char *unit = ns_option_text(NS_CURE_UNIT),
+               *word = unit ? unit : ns_option_text(NS_CURE_CGROUP);
     const int unreadable = ns_groups_find_cured(&cure->cured);
-    int error =
-        word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, cure->unit) : 0;
+    int error = word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, unit) : 0;
     if (error && word)
-        return NS_FAIL("there is no control group %s'%s'%s%s", cure->unit ? "of the unit " : "",
-                       word, error == -ENODEV ? ": " : "",
+        return NS_FAIL("there is no control group %s'%s'%s%s", unit ? "of the unit " : "", word,
+                       error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
     if (unreadable && cure->list) {
         ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
@@ -353,7 +352,6 @@ static int find_groups(struct ns_cure *cure)
     if (cure->all && cure->undo)
         cure->groups = cure->cured;
     cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
-    cure->by_kernel = cure->cured.n > 0;
     return NS_EXIT_YES;
 }
 
@@ -410,7 +408,6 @@ static int begin_groups(struct ns_cure *cure)
         error = undo_groups(cure);
     else if (!error && cure->groups.n > 0 && !cure->undo)
         error = cure_groups(cure);
-    cure->by_kernel |= cure->cures_new && !cure->undo;
     cure->refusal = error;
     if (error)
         say_reason(cure, "", error);

@@ -45,12 +45,10 @@ struct ns_cure {
     const pid_t *pids;    /* of --pid; they end with a 0 */
     struct pollfd *ended; /* of each, by ns_cure_open_process */
     size_t n_ended;
-    const char *unit;
     unsigned port;
     struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
     struct ns_groups cured;  /* all those that were cured before, and these */
     int refusal;             /* why the kernel does not cure a group's new connections */
-    bool by_kernel;          /* some group's programs are in force: see group.h */
     bool all, follow, undo, dry_run;
     bool list;      /* shows what an undo would restore */
     double seconds; /* of --for, or 0 */

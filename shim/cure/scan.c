@@ -214,7 +214,7 @@ static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const stru
         return process->result;
     const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
     /* In a group, a rule of an earlier policy may have cured it. */
-    if (!rule && !cure->by_kernel && !cure->undo)
+    if (!rule && !cure->cured.n && !cure->undo)
         return NS_CURE_NO_RULE;
     return ns_cure_change(cure, place, socket->cookie, socket->listens, rule, row);
 }

@@ -167,8 +167,8 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
     const unsigned options = rule ? ns_code_options_of(rule) : 0;
     const struct values now = get_values(fd);
     /* A dry run asks before there are programs. */
-    const bool in_group =
-        cure->by_kernel && ((cure->dry_run && !cure->undo) || limit_in_group(fd, 0));
+    const bool in_group = (cure->dry_run && !cure->undo && cure->cures_new) ||
+                          (cure->cured.n > 0 && limit_in_group(fd, 0));
     if (in_group && listens && cure->sets_nodelay && !cure->undo)
         return NS_CURE_ACCEPTS;
     if (!rule && !in_group && !cure->undo)

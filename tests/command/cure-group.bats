@@ -142,6 +142,12 @@ while True:
     sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
     start_options
     options_are 'client 0' 'server 0' 'nodelay 1' 'other 0'
+    # The cure of a group that they are not in changes nothing for them.
+    mkdir "$group/inner"
+    cure --cgroup "$group/inner"
+    cure --pid "${NS_PID[options]}" --dry-run
+    expect_part output 'would change 4 connections and 1 listener'
+    cure --undo --all
     cure --cgroup "$group" --dry-run
     expect 0 output has "would change 4 connections" output has "$group: the kernel would cure new connections"
     programs_are 0
