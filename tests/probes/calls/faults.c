@@ -27,9 +27,12 @@ static void open_links(void)
     int listener = loopback_listener(&address), idle = 60;
     for (int i = 0; i < LINKS; i++) {
         links[i].client = socket(AF_INET, SOCK_STREAM, 0);
-        /* This call may be the one that fails. */
-        setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+        /* These calls may be the ones that fail. */
+        if (i > 0)
+            setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
         MUST(connect(links[i].client, (struct sockaddr *)&address, sizeof address) == 0);
+        if (i == 0)
+            setsockopt(links[i].client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
         links[i].server = accept_one(listener);
     }
     MUST(dup2(links[0].client, HIGH) == HIGH);
