@@ -108,6 +108,9 @@ SCENE("idle", own_idle = 500; ask(TCP_KEEPIDLE, own_idle))
 
 SCENE("listener-idle",
       EXPECT(setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &(int){500}, sizeof(int)) == 0))
+SCENE("bad-idle",
+      EXPECT(setsockopt(near.fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){-1}, sizeof(int)) == -1 &&
+             errno == EINVAL))
 SCENE("both-idle", EXPECT(told(listener, IPPROTO_TCP, TCP_KEEPIDLE) == 500 &&
                           told(near.fd, IPPROTO_TCP, TCP_KEEPIDLE) == 500))
 
@@ -147,6 +150,9 @@ SCENARIO("lowat")
     } while (0)
 
 SCENE("fork", CHILD(fork(), true))
+/* Unseen by the library. */
+SCENE("unseen-child-program",
+      CHILD((pid_t)RAW(clone, SIGCHLD, 0, 0, 0), execl("/bin/true", "true", (char *)NULL)))
 SCENE("clone", CHILD((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true))
 SCENE("vfork", CHILD(vfork(), true))
 SCENE("vfork-writes",
@@ -188,6 +194,15 @@ SCENARIO("thread-sockets")
     pthread_join(thread, NULL);
 }
 
+/* The child goes on, once its parent has ended. */
+SCENARIO("daemon")
+{
+    long parent = RAW(getpid, 0, 0, 0, 0);
+    EXPECT(daemon(1, 0) == 0);
+    while (RAW(getppid, 0, 0, 0, 0) == parent)
+        RAW(sched_yield, 0, 0, 0, 0);
+}
+
 /* A child that shares the memory. */
 SCENE("helper", child_ended(clone_in_memory(closes_in_helper, NULL, 0), 0))
 
@@ -226,6 +241,18 @@ static void after_child(int (*child)(void *), bool waits)
     close(way[0]);
     RAW(kill, pid, SIGKILL, 0, 0);
     RAW(wait4, pid, NULL, 0, 0);
+}
+
+/* The kernel stores 0 where the program wants it, when the child has ended. */
+SCENARIO("child-clears")
+{
+    enum { STACK = 256 * 1024 };
+    static _Atomic int word = 1;
+    char *stack = malloc(STACK);
+    child_ended(clone(ends_at_once, stack + STACK, CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, NULL,
+                      NULL, NULL, &word),
+                0);
+    EXPECT(word == 0);
 }
 
 SCENE("child-ends", after_child(ends_at_once, true))
@@ -308,7 +335,15 @@ SCENE("close-range", EXPECT(close_range((unsigned)near.fd, (unsigned)near.fd, 0)
 SCENE("close-no-range", EXPECT(close_range(9, 3, CLOSE_RANGE_UNSHARE) == -1 && errno == EINVAL))
 SCENE("close-by-number", syscall(SYS_close, near.fd))
 
+SCENE("replace", EXPECT(dup2(2, near.fd) == near.fd))
+SCENE("replace-by-dup3", EXPECT(dup3(2, near.fd, O_CLOEXEC) == near.fd))
+SCENE("onto-itself", EXPECT(dup2(near.fd, near.fd) == near.fd))
+
+/* More, one after another, than the library has memory for at its start. */
+SCENE("many-sockets", for (int i = 0; i < 1100; i++) close(socket(AF_INET, SOCK_STREAM, 0)))
+
 /* Unseen by the library. */
+SCENE("is-covered", RAW(dup3, pair[0], near.fd, 0, 0))
 SCENE("becomes-a-pipe", RAW(dup3, pair[0], near.fd, 0, 0);
       EXPECT(recv(near.fd, &byte, 1, 0) == -1 && errno == ENOTSOCK))
 SCENE("becomes-other", RAW(dup3, far.fd, near.fd, 0, 0))
@@ -411,6 +446,7 @@ SCENE("unshare", EXPECT(unshare(CLONE_FS) == 0))
 SCENE("prctl", EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0))
 SCENE("setgid", EXPECT(syscall(SYS_setgid, getgid()) == 0))
 SCENE("stdout", EXPECT(dup2(near.fd, 1) == 1))
+SCENE("note", EXPECT(write(1, "note\n", 5) == 5))
 
 static FILE *stream;
 
@@ -456,6 +492,15 @@ SCENARIO("pass-back")
     is_passed();
     RAW(close, near.fd, 0, 0, 0);
     near.fd = receive_right(pair[1]);
+}
+
+SCENARIO("pass-back-by-number")
+{
+    struct right right;
+    is_passed();
+    RAW(close, near.fd, 0, 0, 0);
+    EXPECT(syscall(SYS_recvmsg, pair[1], right_message(&right, &byte, 1, -1), 0) == 1);
+    near.fd = right_of(&right);
 }
 
 static unsigned long requests;

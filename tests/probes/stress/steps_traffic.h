@@ -47,13 +47,18 @@ SCENE("bad-big", write_from_nowhere(100000)) /* too much to hold */
 
 static bool has_lowat; /* one byte does not make the socket ready */
 
-SCENARIO_NAMED(says, "says")
+static void says_this(const char *text)
 {
     struct pollfd one = {.fd = near.fd, .events = POLLIN};
     /* Ends the kernel's immediate ACKs of a new connection. */
     set_kernel_option(near.fd, TCP_QUICKACK, 0);
-    answer(near.peer, "!");
+    answer(near.peer, text);
     EXPECT(has_lowat || RAW(ppoll, &one, 1, NULL, NULL) == 1); /* unseen by the library */
+}
+
+SCENARIO_NAMED(says, "says")
+{
+    says_this("!");
 }
 
 SCENARIO_NAMED(reads, "read")
@@ -93,13 +98,24 @@ SCENE("peek", says(); EXPECT(recv(near.fd, &byte, 1, MSG_PEEK) == 1))
 
 SCENARIO("vector")
 {
+    char data[2];
+    struct iovec two[] = {{data, 1}, {data + 1, 1}};
+    says_this("!!");
+    EXPECT(readv(near.fd, two, 2) == 2);
+}
+
+SCENARIO("message")
+{
     struct iovec one = {&byte, 1};
+    struct mmsghdr message = {.msg_hdr = {.msg_iov = &one, .msg_iovlen = 1}};
     says();
-    EXPECT(readv(near.fd, &one, 1) == 1);
+    EXPECT(recvmmsg(near.fd, &message, 1, 0, NULL) == 1);
 }
 
 /* Splices into the pipe; splice-out splices out of it. */
 SCENE("splice-in", says(); EXPECT(splice(near.fd, NULL, pair[1], NULL, 1, 0) == 1))
+SCENE("splice", RAW(write, pair[1], "!", 1, 0);
+      EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, 0) == 1))
 SCENE("splice-out", EXPECT(splice(pair[0], NULL, near.fd, NULL, 1, SPLICE_F_MORE) == 1))
 
 /* The other three of four bytes come later. */
@@ -140,6 +156,19 @@ SCENE("end", RAW(shutdown, near.peer, SHUT_WR, 0, 0); EXPECT(read(near.fd, &byte
 SCENE("wait", poll(NULL, 0, 1))
 SCENE("look", poll(NULL, 0, 0))
 SCENE("select", select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1000}))
+
+/* This select finds data. So does one with sets that are larger than an fd_set. */
+static void select_data(int count)
+{
+    static fd_set sets[2][8];
+    FD_SET(near.fd, sets[0]);
+    FD_SET(near.fd, sets[1]);
+    EXPECT(select(count, sets[0], NULL, sets[1], NULL) == 1);
+    EXPECT(FD_ISSET(near.fd, sets[0]) && !FD_ISSET(near.fd, sets[1]));
+}
+
+SCENE("select-data", select_data(near.fd + 1))
+SCENE("select-data-of-many", select_data(8 * FD_SETSIZE))
 
 /* This poll finds data. */
 SCENARIO("find")
