@@ -428,16 +428,6 @@ static int begin_groups(struct ns_cure *cure)
     return cure->refusal == -EEXIST && !cure->cures_new && !cure->undo ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
-/* Restores what --for has changed. */
-static int revert(struct ns_cure *cure)
-{
-    ns_groups_remove(&cure->groups, false);
-    ns_cure_reverse(cure);
-    ns_facts_until(NULL); /* a second ^C skips no process */
-    print_groups(cure);
-    return ns_cure_scan(cure, true);
-}
-
 static int cure_sockets(struct ns_cure *cure)
 {
     int refused = find_groups(cure);
@@ -458,7 +448,11 @@ static int cure_sockets(struct ns_cure *cure)
     error = cure->follow ? follow(cure, !cure->cures_new || !cure->sets_nodelay)
                          : ns_cure_scan(cure, true);
     if (cure->seconds > 0) {
-        int failed = revert(cure);
+        ns_groups_remove(&cure->groups, false);
+        ns_cure_reverse(cure);
+        ns_facts_until(NULL); /* a second ^C skips no process */
+        print_groups(cure);
+        const int failed = ns_cure_scan(cure, true);
         error = error ? error : failed;
     }
     /* An undo that failed, or did not reach all sockets, can be repeated. */

@@ -37,7 +37,8 @@ enum {
 
 enum {
     /* An option that TCP does not know. The second program limits the delayed ACK to the value, in
-     * microseconds, if that is possible, and the call succeeds. */
+     * microseconds, if that is possible, and the call succeeds. It fails if the socket's group has
+     * no such program, as before Linux 5.15. */
     NS_CODE_OPTION = NS_KERNEL_MAGIC,
     /* Rules and addresses of a policy, together. The verifier follows at most 8192 jumps at a time
      * (BPF_COMPLEXITY_LIMIT_JMP_SEQ, kernel/bpf/verifier.c), and an address takes six. */

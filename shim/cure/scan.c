@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 3, ROWS_MOST = 256 };
+enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256 };
 
 /* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
@@ -34,8 +34,6 @@ struct ns_cure_process {
     struct ns_ruleset rules;
     struct ns_cure_process *next;
 };
-
-enum { ARGUMENTS_MOST = 256 };
 
 /* The rules for a running process, as the library would choose them there; none without memory. */
 static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy,

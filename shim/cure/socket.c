@@ -44,13 +44,6 @@ static int set(int fd, int option, int value)
     return setsockopt(fd, IPPROTO_TCP, option, words, size) == 0 ? 0 : -errno;
 }
 
-/* Limits its delayed ACKs to so many microseconds, if the kernel accepts this value. False: the
- * socket's group has no program of nagleshim, or before Linux 5.15. */
-static bool limit_in_group(int fd, int delack)
-{
-    return set(fd, NS_CODE_OPTION, delack) == 0;
-}
-
 int ns_socket_least_delack(void)
 {
     NS_AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -110,7 +103,7 @@ static int set_values(int fd, const struct values *values)
     int error = values->mark > NS_MARK_NONE ? set(fd, NS_MARK_OPTION, values->mark) : 0;
     if (!error && values->nodelay >= 0)
         error = set(fd, TCP_NODELAY, values->nodelay);
-    if (!error && values->delack >= 0 && !limit_in_group(fd, values->delack))
+    if (!error && values->delack >= 0 && set(fd, NS_CODE_OPTION, values->delack) != 0)
         error = set(fd, NS_DELACK_OPTION, values->delack);
     if (!error && values->mark == NS_MARK_NONE) /* last: an undo that is killed can be repeated */
         error = set(fd, NS_MARK_OPTION, NS_MARK_NONE);
@@ -168,7 +161,7 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
     const struct values now = get_values(fd);
     /* A dry run asks before there are programs. */
     const bool in_group = (cure->dry_run && !cure->undo && cure->cures_new) ||
-                          (cure->cured.n > 0 && limit_in_group(fd, 0));
+                          (cure->cured.n > 0 && set(fd, NS_CODE_OPTION, 0) == 0);
     if (in_group && listens && cure->sets_nodelay && !cure->undo)
         return NS_CURE_ACCEPTS;
     if (!rule && !in_group && !cure->undo)
