@@ -226,17 +226,15 @@ int ns_groups_find_cured(struct ns_groups *groups)
 /* Has the group ended, or was its cure ended before the first program ran? That one has no POLICY,
  * other than an undo that can be repeated. A path does not say whether its group has ended: users
  * may nest groups until it is too long. */
-static bool is_over(uint64_t group)
+static bool is_over(const struct ns_group *group)
 {
     struct bpf_link_info info = {0};
-    char byte;
-    NS_AUTO_CLOSE int link = open_link(group, 0);
-    if (link < 0)
-        return link == -ENOENT && readlink(name_of(group, POLICY), &byte, 1) < 0 && errno == ENOENT;
-    return BPF(BPF_OBJ_GET_INFO_BY_FD, .info = {.bpf_fd = (uint32_t)link,
-                                                .info_len = sizeof info,
-                                                .info = address(&info)}) == 0 &&
-           info.cgroup.cgroup_id == 0;
+    NS_AUTO_CLOSE int link = open_link(group->id, group->is_ending);
+    const bool is_known =
+        BPF(BPF_OBJ_GET_INFO_BY_FD,
+            .info = {.bpf_fd = (uint32_t)link, .info_len = sizeof info, .info = address(&info)}) ==
+        0;
+    return (group->is_ending && !*group->policy) || (is_known && info.cgroup.cgroup_id == 0);
 }
 
 /* Removes the names of groups that are gone, and what a cure has left that failed. */
@@ -245,8 +243,9 @@ static void tidy(void)
     struct ns_groups kept = {0};
     read_names(&kept);
     for (size_t i = 0; i < kept.n; i++)
-        for (int n = 0; n < NS_GROUP_PROGRAMS && is_over(kept.at[i].id); n++)
-            remove_link(kept.at[i].id, n);
+        if (is_over(&kept.at[i]))
+            for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
+                remove_link(kept.at[i].id, n);
     free(kept.at);
     rmdir(NS_GROUP_PINS);
 }

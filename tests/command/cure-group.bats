@@ -440,12 +440,19 @@ END
     cure --undo --all
 }
 
+# only_group_is_named: another cure leaves no names but those of the group.
+only_group_is_named() {
+    cure --cgroup "$group"
+    [[ $("${inside[@]}" ls /sys/fs/bpf/nagleshim) == "$(stat -c %i "$group")" ]]
+}
+
 @test "cures and undos at the same moment do not disturb each other, and a cure removes the names of groups that are gone" {
     local i pid most=8
     [[ -z ${NS_KERNEL-} ]] || most=3 # an emulated processor is slow, and each waits for the lock for five seconds
     mkdir "$group/gone"
     cure --cgroup "$group/gone"
     rmdir "$group/gone"
+    ns_until 10 "the end of the names" only_group_is_named
     for ((i = 0; i < most; i++)); do
         "${inside[@]}" "$NS" cure --cgroup "$group" >/dev/null 2>>"$T/errors" &
         NS_STARTED+=("$!")
