@@ -54,7 +54,6 @@ struct ns_cure {
     double seconds; /* of --for, or 0 */
     const struct ns_policy *policy;
     int least_delack;
-    bool spares;       /* ns_cure_begin notes them */
     bool cures_new;    /* the kernel cures the new connections of groups */
     bool sets_nodelay; /* and sets TCP_NODELAY there */
     /* state of the scan */
@@ -96,7 +95,7 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh);
 /* Were there sockets, of --port if that was given, whose process could not be examined? */
 bool ns_cure_has_unowned(const struct ns_cure *cure);
 
-/* Did an undo reach every socket of the selected processes? */
+/* Was every socket of the selected processes reached? */
 bool ns_cure_is_complete(const struct ns_cure *cure);
 
 /* Closes the network namespaces, and forgets the processes, until the next scan with refresh. Which

@@ -47,6 +47,7 @@ int ns_group_root(char path[PATH_MAX]);
 enum { NS_GROUP_DIGITS = 12 };
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
 
+/* Returns the new one, which the next call may move. */
 struct ns_group *ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
 
 /* The one with this number, or NULL. */

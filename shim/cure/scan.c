@@ -237,7 +237,8 @@ static void treat_all(struct ns_cure *cure)
         place->treated = result >= 0 || ++place->tries == TRIES;
         if (place->treated)
             place->tries = 0;
-        place->spared |= cure->spares && result == NS_CURE_CHANGED;
+        /* With --for, only the first scan is a dry one. */
+        place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
         cure->n_left += !place->treated;
     }
 }
@@ -301,9 +302,9 @@ int ns_cure_begin(struct ns_cure *cure)
         cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     if (!error && cure->seconds > 0) {
-        cure->spares = cure->undo = cure->dry_run = true;
+        cure->undo = cure->dry_run = true;
         error = ns_cure_scan(cure, true);
-        cure->spares = cure->undo = cure->dry_run = false;
+        cure->undo = cure->dry_run = false;
         forget_sockets(cure);
     }
     return error;
