@@ -68,3 +68,37 @@ CHECK(test_processes)
         OK(ns_match_process(&rule, rows[i].process) == rows[i].matches, "%s", rows[i].what);
     }
 }
+
+CHECK(test_rules)
+{
+    enum { MANY = NS_RULES_FEW + 4 };
+    struct ns_endpoint ports[MANY][2] = {{{.port_low = 0}}};
+    struct ns_rule rules[MANY] = {{0}};
+    struct ns_policy policy = {.enabled = true, .rules = rules, .n_rules = MANY};
+    struct ns_ruleset set;
+    struct ns_socket_facts facts = {.remote = {.known = true, .port = MANY}};
+    struct ns_address here = {.known = true, .port = 80};
+    bool settled = true;
+    for (uint16_t i = 0; i < MANY; i++) { /* for peers at the ports 1001 and 1, 1002 and 2, ... */
+        ports[i][0].port_low = ports[i][0].port_high = (uint16_t)(1001 + i);
+        ports[i][1].port_low = ports[i][1].port_high = (uint16_t)(1 + i);
+        rules[i].remote = (struct ns_endpoints){ports[i], 2};
+    }
+    OK(ns_ruleset_build(&set, &policy, &(struct ns_process){0}) == 0 && set.n_rules == MANY &&
+           set.needs_remote && !set.needs_local,
+       "all of many rules are for a process");
+    OK(ns_match_socket(&set, &facts) == &rules[MANY - 1], "the last one matches by its last port");
+    OK(!ns_match_listener(&set, &here, &settled) && !settled, "a listener's rule may be unknown");
+    rules[0].local = rules[0].remote;
+    rules[0].remote = (struct ns_endpoints){0};
+    OK(!ns_match_listener(&set, &here, &settled) && !settled, "also behind one of another port");
+    here.port = 1;
+    OK(ns_match_listener(&set, &here, &settled) == &rules[0] && settled, "that of its port");
+    here.port = 0;
+    OK(ns_match_listener(&set, &here, &settled) == &rules[0] && !settled,
+       "without a port, perhaps");
+    for (unsigned i = 0; i < MANY; i++)
+        rules[i].role = NS_ROLE_CLIENT;
+    OK(!ns_match_listener(&set, &here, &settled) && settled, "and none of a client");
+    ns_ruleset_release(&set);
+}
