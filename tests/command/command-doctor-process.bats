@@ -9,7 +9,7 @@ setup() {
 }
 
 @test "doctor shows that the library works in a process, its policy and rules, and the number of sockets" {
-    policy policies/queue_server '{"name": "none", "match": {"role": "client"}},
+    policy policies/queue_server '{"name": "none", "match": {"role": "client"}, "ack": "app"},
         {"name": "servers", "send": "auto-cork"}, {"match": {"process": "other"}}'
     server s
     "$EXAMPLES/queue_put" 127.0.0.1 "$port" 3 >"$T/put.out"
@@ -19,7 +19,7 @@ setup() {
     expect_part output "process: ${NS_PID[s]}, $(realpath "$EXAMPLES/queue_server")"
     expect_part output "library: $LIBRARY, version $(sed -n 's/^VERSION := //p' Makefile)"
     expect_part output "policy: $T/policies/queue_server.json, 3 rules"
-    expect_part output 'rule 1 "none": send adaptive, ack before-wait; used for 0 sockets'
+    expect_part output 'rule 1 "none": send adaptive, ack app; used for 0 sockets'
     expect_part output 'rule 2 "servers": send auto-cork, ack before-wait; used for 2 sockets'
     expect_no_part output "rule 3"
     expect_part output "so far: sockets 2, left alone 0, "

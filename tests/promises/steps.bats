@@ -725,12 +725,15 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does_under "$rule" 'socket idle late-program' 'fork listen keepidle=100 connect'
 }
 
-@test "the log keeps no descriptor open" {
+@test "the log keeps no descriptor open, and neither does a rule with args" {
     local debug
     env LD_PRELOAD="$LIBRARY" ls /proc/self/fd >"$T/plain"
     NAGLESHIM_LOG=debug NAGLESHIM_LOG_FILE=$T/log env LD_PRELOAD="$LIBRARY" ls /proc/self/fd >"$T/logged"
     debug=$(grep -c . "$T/log")
     [[ $debug -gt 1 ]]
+    diff "$T/plain" "$T/logged"
+    # Nor does the reading of the program's arguments.
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"args": "/proc/*"}}]}' env LD_PRELOAD="$LIBRARY" ls /proc/self/fd >"$T/logged"
     diff "$T/plain" "$T/logged"
 }
 

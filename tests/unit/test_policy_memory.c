@@ -78,6 +78,15 @@ CHECK(test_heap)
     ns_policy_free(policy);
 }
 
+CHECK(test_mistake)
+{
+    struct ns_arena arena = {0};
+    struct ns_policy_error error;
+    struct ns_policy *policy;
+    int result = ns_policy_parse(&arena, text, strlen(text) - 1, &policy, &error, NULL);
+    OK(result == -EINVAL && !policy && !arena.chunks, "a policy with a mistake keeps no memory");
+}
+
 #else
 
 CHECK(skipped)
