@@ -232,6 +232,19 @@ looks='getsockopt\(|get(sock|peer)name\(|fcntl(64)?\([0-9]+, F_GETFL\)|ioctl\([0
     [[ $(grep -c TCP_INFO "$T/observed") -le 1 ]] # the round-trip time, after a connection's first long wait
 }
 
+@test "after the program has installed a seccomp filter, the observing library makes no call" {
+    ns_needs_strace
+    local way
+    for way in filter filter-by-number; do
+        # shellcheck disable=SC2153 # not PROBE
+        trace "$T/observed" "$OBSERVER" "$PROBES/steps" connected write*2 wait "$way" write*2 wait
+        sed '1,/SECCOMP/d' "$T/observed" >"$T/after"
+        grep -q ioctl "$T/observed"
+        grep -q poll "$T/after"
+        run ! grep -E 'ioctl|getsockopt' "$T/after"
+    done
+}
+
 # measure EXPERIMENT: runs a client that stalls under that experiment.
 measure() {
     rm -f "$RECORD"/*
