@@ -163,9 +163,11 @@ static int find_place(struct ns_outfile *file)
     bool is_others = is_there && at.st_mode & S_ISVTX && st.st_uid != geteuid();
     if (is_others && (!S_ISREG(st.st_mode) || (geteuid() != 0 && at.st_uid != geteuid())))
         return EACCES;
-    if (is_there && stat(file->name, &st) != 0) /* a link that leads nowhere */
+    /* Its owner can put a link there at any time, which only a rename does not follow. */
+    bool is_own = is_there && !is_others;
+    if (is_own && stat(file->name, &st) != 0) /* a link that leads nowhere */
         return errno;
-    if (!is_there)
+    if (!is_own)
         snprintf(file->path, sizeof file->path, "%s", file->name);
     else if (!S_ISREG(st.st_mode) || !realpath(file->name, file->path) ||
              stat(file->path, &at) != 0 || !is_same(&at, &st) || is_stdout(&st))
@@ -173,7 +175,7 @@ static int find_place(struct ns_outfile *file)
     if (faccessat(AT_FDCWD, directory_of(file->path), W_OK | X_OK, AT_EACCESS) == 0)
         return 0;
     int error = errno;
-    return is_there && open_place(file, file->path, &st) == 0 ? 0 : error;
+    return is_own && open_place(file, file->path, &st) == 0 ? 0 : error;
 }
 
 static bool say_failure(const struct ns_outfile *file, int error)

@@ -161,6 +161,41 @@ PYTHON
     [[ $(cat <&"$theirs") == theirs && $(stat -c '%u %a' "$T/sticky/file") == '0 600' ]]
 }
 
+@test "a file that its owner exchanges for a link while it is looked at is replaced, and the link leads nowhere" {
+    [[ $EUID -eq 0 ]] || ns_skip "only root can be two users"
+    local name policy=$PWD/config/default.json
+    mkdir -m 1777 "$T/sticky"
+    let_others_in "$T"
+    # The link comes right after the first look.
+    gcc -D_FILE_OFFSET_BITS=64 -x c -shared -fPIC -o "$T/exchange.so" - <<'C'
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+int lstat(const char *path, struct stat *st)
+{
+    int result = fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+    if (strcmp(path, "file") == 0)
+        rename("link", path);
+    return result;
+}
+C
+    cd "$T/sticky"
+    # Another user's file, the control: one's own, which nobody else could exchange, and a name that is free.
+    for name in theirs own free; do
+        echo precious >"$T/$name"
+        ln -s "$T/$name" link
+        [[ $name == free ]] || echo old >file
+        [[ $name != theirs ]] || chown 65534 file
+        LD_PRELOAD=$T/exchange.so "$NS" check --json=file "$policy"
+        [[ ! -e link ]] || cannot_here "a library cannot replace lstat"
+        [[ $name == own ]] && says "$T/$name" 'o["status"] == 0' && rm file && continue
+        says file 'o["status"] == 0'
+        [[ ! -L file && $(cat "$T/$name") == precious ]]
+        rm file
+    done
+}
+
 @test "counters for Prometheus do not wait for the disk; a change of the system does" {
     ns_needs_strace
     strace -f -qq -e trace=fsync,fdatasync -o "$T/trace" "$NS" top --once --prometheus "$T/top.prom" --interval 0.5
