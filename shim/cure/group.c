@@ -3,6 +3,7 @@
 #include "cure/group.h"
 
 #include "base/path.h"
+#include "process/proc.h"
 #include "process/scope.h"
 
 #include <ctype.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 struct ns_group *ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id)
 {
@@ -130,20 +132,35 @@ static bool has_word(const char *name, const char *word)
 struct search {
     struct ns_groups *groups;
     const char *root, *word;
-    bool (*matches)(const char *name, const char *word);
+    bool is_unit;
 };
+
+/* Below the services of others a user may give groups any names; below user@UID.service they are
+ * of the units of this user's own. */
+static bool is_in_slices(const char *path)
+{
+    char mine[32];
+    const char *rest = ns_proc_past_slices(path);
+    snprintf(mine, sizeof mine, "user@%u.service/", geteuid());
+    if (strncmp(rest, mine, strlen(mine)) == 0)
+        rest = ns_proc_past_slices(rest + strlen(mine));
+    return !strchr(rest, '/');
+}
 
 static bool take_with_word(void *context, const char *path)
 {
     const struct search *search = context;
-    return strcmp(path, search->root) != 0 && search->matches(ns_path_base(path), search->word) &&
+    const char *below = path + strlen(search->root), *name = ns_path_base(path);
+    return *below &&
+           (search->is_unit ? is_of_unit(name, search->word) && is_in_slices(below)
+                            : has_word(name, search->word)) &&
            add_directory(search->groups, path) == 0;
 }
 
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
 {
     char root[PATH_MAX];
-    struct search search = {groups, root, word, is_unit ? is_of_unit : has_word};
+    struct search search = {groups, root, word, is_unit};
     const int error = ns_group_root(root);
     if (error == -ENODEV || (error && !word))
         return error;

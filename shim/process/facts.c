@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +19,25 @@
 
 enum { RULES_MOST = 1000, SEARCH_NS = 300000000 }; /* more is not read */
 
-/* The control group names the unit or the container of a process. An instance of a template is in a
- * slice of the template: system.slice/system-app.slice/app@1.service. */
+/* The control group names the unit or the container of a process: in the line
+ * "0::/system.slice/system-app.slice/app@1.service" an instance of a template, in its slice. */
 static void read_group(struct ns_facts *facts)
 {
+    static const char top[] = ":/system.slice/", service[] = ".service";
     NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(facts->proc.dir, "cgroup");
-    char line[1024];
+    char line[PATH_MAX + 256]; /* A rest would be read as a line, and may be of a user's choice. */
     while (stream && fgets(line, sizeof line, stream)) {
-        char *slice = strstr(line, "/system.slice/");
-        char *end = slice ? strstr(slice, ".service") : NULL;
+        const char *first = strchr(line, ':'), *path = first ? strchr(first + 1, ':') : NULL;
+        const bool in_system = path && strncmp(path, top, sizeof top - 1) == 0;
+        const char *unit = in_system ? ns_proc_past_slices(path + 1) : "";
+        const size_t length = strcspn(unit, "/\n");
         facts->origin.in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
                                       strstr(line, "/docker/") ||
                                       (strstr(line, "/docker-") && strstr(line, ".scope"));
-        if (!end)
-            continue;
-        *end = '\0';
-        snprintf(facts->origin.unit, sizeof facts->origin.unit, "%s", ns_path_base(slice));
+        if (length >= sizeof service &&
+            strncmp(unit + length - sizeof service + 1, service, sizeof service - 1) == 0)
+            snprintf(facts->origin.unit, sizeof facts->origin.unit, "%.*s",
+                     (int)(length - sizeof service + 1), unit);
     }
     if (facts->origin.in_container)
         facts->origin.unit[0] = '\0';

@@ -389,3 +389,12 @@ double ns_state_started(const struct ns_state *state)
     return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
            (double)state->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
 }
+
+const char *ns_proc_past_slices(const char *path)
+{
+    const char *end;
+    while ((end = strchr(path, '/')) &&
+           (end == path || (end - path >= 6 && strncmp(end - 6, ".slice", 6) == 0)))
+        path = end + 1;
+    return path;
+}

@@ -68,6 +68,10 @@ static inline bool ns_proc_is_denied(int error)
  * no process. */
 int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context);
 
+/* What follows the slices at the beginning of a control group's path: of the groups with names in
+ * systemd's way, systemd itself has made only those in slices. The last part always follows. */
+const char *ns_proc_past_slices(const char *path);
+
 #define NS_PROC_STUCK                                                                              \
     "it is stuck in the kernel, perhaps on a file system that does not answer, and was not "       \
     "examined"

@@ -14,8 +14,8 @@ setup() {
     bad=$word$'\nINJECTED'
     local root
     root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here 'no cgroup2 file system is mounted'
-    top=$root/nagleshim-$$-names
-    group=$top/system.slice/$word.service
+    top=$root/system.slice/system-nagleshim.slice
+    group=$top/$$$word.service
     mkdir -p "$group" 2>/dev/null || cannot_here 'control groups cannot be made'
     ns_start names unshare --mount sh -c 'mount -t bpf bpf /sys/fs/bpf && mount -t tmpfs none /etc/systemd/system &&
         mount -t tmpfs none /dev/shm && echo mounted; exec sleep 600'
@@ -28,7 +28,7 @@ setup() {
 teardown() {
     ns_teardown
     for _ in {1..200}; do
-        ! rmdir "$group" "$top/system.slice" "$top" 2>/dev/null || return 0
+        ! rmdir "$group" "$top" "${top%/*}" 2>/dev/null || return 0
         sleep 0.01
     done
 }

@@ -7,8 +7,8 @@ load ../helpers/command
 teardown() {
     ns_teardown
     for _ in {1..200}; do
-        [[ -n ${group-} && -e $group ]] || return 0
-        rmdir "$group" 2>/dev/null || sleep 0.01
+        [[ -n ${top-} && -e $top ]] || return 0
+        find "$top" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.01
     done
 }
 
@@ -123,18 +123,25 @@ CASES
 }
 
 @test "--unit, --cgroup and --port select processes in diagnose, top and doctor" {
-    local command selection
+    local command selection other
     [[ $EUID -eq 0 ]] || cannot_here "only root can make a control group"
-    group=$(findmnt -nfo TARGET -t cgroup2)/nagleshim-words-$$.service
-    mkdir "$group" 2>/dev/null || cannot_here "control groups cannot be made"
+    top=$(findmnt -nfo TARGET -t cgroup2)/nagleshim-$$.slice
+    group=$top/nagleshim-$$-words.slice/words-$$.service
+    # systemd makes none there, but a user may.
+    other=$top/theirs.scope/system.slice/words-$$.service
+    mkdir -p "$group" "$other" 2>/dev/null || cannot_here "control groups cannot be made"
     two_programs
     echo "$one" >"$group/cgroup.procs"
+    echo "$two" >"$other/cgroup.procs"
     for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
         for selection in "--cgroup $group" "--unit ${group##*/}"; do
             # shellcheck disable=SC2086 # words
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"
         done
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $command --cgroup "$other"
+        jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --cgroup no-such-group
         expect 2 stderr is "nagleshim ${command%% *}: there is no control group 'no-such-group'"

@@ -440,22 +440,25 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     expect 0 stderr has "run -- PROGRAM  # the one that starts client"
 }
 
-@test "for a process of a systemd unit its unit is proposed, and for one in a container the container" {
+@test "for a process of a systemd unit its unit is proposed, whatever names its user gives groups; in a container the container" {
     local root group proposed
     root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here "no cgroup2 file system is mounted"
     victim
     while read -r group proposed; do
-        mkdir -p "$root/system.slice/$group" 2>/dev/null || cannot_here "control groups cannot be made"
-        ns_start client sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$root/system.slice/$group" \
+        mkdir -p "$root/$group" 2>/dev/null || cannot_here "control groups cannot be made"
+        ns_start client sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$root/$group" \
             "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
         diagnosed --pid "${NS_PID[client]}" --for 1
         ns_stop client
-        (cd "$root" && rmdir -p "system.slice/$group" 2>/dev/null) || true
+        (cd "$root" && rmdir -p "$group" 2>/dev/null) || true
         expect 0 stderr has "next: $proposed"
     done <<GROUPS
-docker-$$.service $(realpath "$NS") host enable --unit docker-$$
-system-app.slice/app@$$.service $(realpath "$NS") host enable --unit app@$$
-docker-$$.scope install -D -m 0644 /usr/local/share/nagleshim/container/cdi.json /etc/cdi/nagleshim.json  # then start its container with 
+system.slice/docker-$$.service $(realpath "$NS") host enable --unit docker-$$
+system.slice/system-app.slice/app@$$.service $(realpath "$NS") host enable --unit app@$$
+system.slice/app-$$.service/system.slice/theirs.service $(realpath "$NS") host enable --unit app-$$
+app-$$.service/system.slice/theirs.service $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client
+system.slice/app-$$.scope/theirs.service $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client
+system.slice/docker-$$.scope install -D -m 0644 /usr/local/share/nagleshim/container/cdi.json /etc/cdi/nagleshim.json  # then start its container with 
 GROUPS
 }
 
