@@ -200,7 +200,7 @@ static bool add_processes_of(void *context, const char *path)
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && fscanf(stream, "%d", &pid) == 1)
         if (pid > 0) /* 0: it is not in this command's PID namespace */
-            ns_owners_add(context, pid);
+            ns_owners_add(context, pid, 0);
     return false;
 }
 

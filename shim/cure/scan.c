@@ -295,7 +295,7 @@ int ns_cure_begin(struct ns_cure *cure)
     cure->owners.children = *cure->pids != 0;
     for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
         int fd = ns_cure_open_process(*pid);
-        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid);
+        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, 0);
         if (error)
             cure->pids = pid;
         NS_GROW(cure->ended, cure->n_ended);

@@ -81,9 +81,9 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     const char *at = strrchr(line, ')'); /* the name may contain blanks and parentheses */
     if (!name_at || !at || at < name_at ||
         sscanf(at + 1,
-               " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+               " %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
                " %*s %*s %*s %" SCNu64,
-               &state->letter, &flags, &state->start) != 3)
+               &state->letter, &state->parent, &flags, &state->start) != 4)
         return -EIO;
     snprintf(state->name, sizeof state->name, "%.*s", (int)(at - name_at - 1), name_at + 1);
     state->is_exiting = flags & FLAG_EXITING;

@@ -20,6 +20,7 @@
 /* What the file stat of a process says, which every user may read. */
 struct ns_state {
     char letter; /* 'Z': a zombie */
+    pid_t parent;
     bool is_exiting, is_kernel_thread;
     char name[16];  /* the kernel's name for it, cut; a process can change it */
     uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */

@@ -61,13 +61,18 @@ struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool 
     return place && place->inode ? place : NULL;
 }
 
-/* Its directory in /proc, or -errno. */
-static int open_process(pid_t pid)
+/* Its directory in /proc, or -errno. state: NULL if it is not asked for. */
+static int open_process(pid_t pid, struct ns_state *state)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d", pid);
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return directory >= 0 ? directory : errno == ENOENT ? -ESRCH : -errno;
+    if (directory < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    if (!state || ns_state_read(directory, "stat", state) == 0)
+        return directory;
+    close(directory);
+    return -ESRCH;
 }
 
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid)
@@ -78,15 +83,19 @@ const struct ns_watched_process *ns_owners_process(const struct ns_owners *owner
     return NULL;
 }
 
-int ns_owners_add(struct ns_owners *owners, pid_t pid)
+int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent)
 {
+    struct ns_state state;
     if (ns_owners_process(owners, pid))
         return 0;
-    NS_AUTO_CLOSE int directory = open_process(pid);
+    NS_AUTO_CLOSE int directory = open_process(pid, &state);
     if (directory < 0)
         return directory;
+    if (parent && state.parent != parent) /* the child has ended, and another has its number */
+        return -ESRCH;
     NS_GROW(owners->processes, owners->n_processes);
-    owners->processes[owners->n_processes++] = (struct ns_watched_process){.pid = pid};
+    owners->processes[owners->n_processes++] =
+        (struct ns_watched_process){.pid = pid, .started = state.start};
     return 0;
 }
 
@@ -155,7 +164,7 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 }
 
 /* The children of each thread, proc_pid_task_tid_children(5). */
-static void find_children(struct ns_owners *owners, int directory)
+static void find_children(struct ns_owners *owners, int directory, pid_t parent)
 {
     NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
     const struct dirent *entry;
@@ -165,7 +174,7 @@ static void find_children(struct ns_owners *owners, int directory)
         snprintf(path, sizeof path, "%s/children", entry->d_name); /* not of "." and ".." */
         NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(dirfd(tasks), path);
         while (stream && fscanf(stream, "%d", &pid) == 1) {
-            int error = ns_owners_add(owners, pid);
+            int error = ns_owners_add(owners, pid, parent);
             owners->round.denied += error != 0 && error != -ESRCH;
         }
     }
@@ -176,12 +185,17 @@ static bool next_chosen(struct ns_owners *owners)
 {
     if (owners->round.next == owners->n_processes)
         return false;
-    pid_t pid = owners->processes[owners->round.next].pid;
-    int directory = open_process(pid);
+    const struct ns_watched_process process = owners->processes[owners->round.next];
+    struct ns_state state;
+    int directory = open_process(process.pid, &state);
+    if (directory >= 0 && state.start != process.started) { /* another process has its number */
+        close(directory);
+        directory = -ESRCH;
+    }
     owners->round.chosen = true;
     if (owners->children && directory >= 0)
-        find_children(owners, directory);
-    int error = begin_process(owners, pid, directory);
+        find_children(owners, directory, process.pid);
+    int error = begin_process(owners, process.pid, directory);
     owners->processes[owners->round.next].denied = error != 0;
     if (error == -ESRCH)
         owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
@@ -203,7 +217,7 @@ static bool next_of_all(struct ns_owners *owners)
         return false;
     pid_t pid = (pid_t)atoi(entry->d_name);
     owners->round.chosen = owners->all;
-    begin_process(owners, pid, open_process(pid));
+    begin_process(owners, pid, open_process(pid, NULL));
     return true;
 }
 

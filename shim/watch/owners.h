@@ -68,6 +68,7 @@ struct ns_owned {
 
 struct ns_watched_process {
     pid_t pid;
+    uint64_t started;
     bool denied; /* it could not be examined in the last round */
 };
 
@@ -98,8 +99,9 @@ struct ns_owners {
     size_t n_namespaces;
 };
 
-/* Add a process. 0 or -ESRCH. Missing permission is only noticed by the next round. */
-int ns_owners_add(struct ns_owners *owners, pid_t pid);
+/* Add a process; if parent is not 0, only as a child of that one. 0 or -ESRCH. Missing permission
+ * is only noticed by the next round. */
+int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent);
 
 /* One that was added and had not ended in the last round, or NULL. */
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid);

@@ -263,6 +263,62 @@ follow_options() {
     in_time follow_options
 }
 
+@test "a process that gets the number of an ended child of --pid's process is left alone" {
+    cat >"$T/again.py" <<'END'
+import os, signal, socket, subprocess, sys, time
+
+def start(number, function):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+        last.write(str(number - 1))
+    pid = os.fork()
+    if pid == 0:
+        function()
+        os._exit(0)
+    return pid
+
+def connect():
+    return socket.create_connection(("127.0.0.1", 7000))
+
+def nodelay(connection):
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+def parent():
+    child = start(5000, signal.pause)
+    mine = [connect()]
+    there.send(b"1")
+    there.recv(1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    there.send(b"2")
+    there.recv(1)
+    mine.append(connect())
+    while not nodelay(mine[1]):
+        time.sleep(0.01)
+    there.send(b"3")
+    signal.pause()
+
+def another():
+    connection = connect()
+    here.send(b"1")
+    here.recv(1)
+    time.sleep(1)
+    print(os.getpid(), "has", nodelay(connection), flush=True)
+
+listener = socket.create_server(("127.0.0.1", 7000), backlog=9)
+here, there = socket.socketpair()
+pid = start(4000, parent)
+here.recv(1)
+cure = subprocess.Popen([sys.argv[1], "cure", "--pid", str(pid), "--follow"], stdout=subprocess.PIPE)
+cure.stdout.readline()
+here.send(b"1")
+here.recv(1)
+os.waitpid(start(5000, another), 0)
+END
+    unshare -fpn --mount-proc true 2>/dev/null || ns_skip "no process namespace"
+    run timeout 20 unshare -fpn --mount-proc sh -c 'ip link set lo up; "$@"' again "$python" "$T/again.py" "$NS"
+    expect 0 output is '5000 has 0'
+}
+
 @test "--follow follows thousands of connections a second without an error on them" {
     ns_start churn "$python" -c '
 import socket, time
