@@ -565,6 +565,17 @@ CHECK(check_words)
        "the next command is quoted for the shell");
 }
 
+CHECK(check_rows)
+{
+    begin();
+    /* Each of these rows has all the others as its other ends. */
+    for (int i = 1; i <= NS_DIAGNOSIS_ROWS_MOST + 5; i++)
+        add(process(i, "many", ""), i % 2 ? NS_ROLE_CLIENT : NS_ROLE_SERVER, stalls());
+    OK(diagnosis.n_rows == NS_DIAGNOSIS_ROWS_MOST && diagnosis.forgotten == 5,
+       "connections whose row has no room are counted");
+    ns_diagnosis_finish(&diagnosis);
+}
+
 CHECK(check_holds)
 {
     begin();

@@ -72,7 +72,7 @@ struct ns_row {
     struct ns_address service; /* a server's local end; otherwise the remote end; port 0: several
                                 * ports */
     uint64_t worst_ns;         /* what the connection that lost most has lost */
-    bool is_needless;
+    bool is_needless, waits_behind; /* waits_behind: it was asked */
     /* Set by ns_diagnosis_finish: */
     const struct ns_trial *trial; /* the experiment with these connections, or NULL */
     bool is_cured;                /* it proves the cure */
@@ -103,7 +103,7 @@ struct ns_row_hold {
     struct ns_hold hold;
 };
 
-enum { NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+enum { NS_DIAGNOSIS_ROWS_MOST = 4096, NS_DIAGNOSIS_HOLDS_MOST = 4096 };
 
 struct ns_diagnosis {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns */
@@ -145,10 +145,11 @@ int ns_row_process_look(struct ns_row_process *process, enum ns_facts_depth dept
 /* A connection that was seen from outside, without a verdict. */
 struct ns_row ns_row_of(struct ns_row_process *process, const struct ns_watched *watched);
 
-/* The row of such a connection, which is made without counts if necessary. */
+/* The row of such a connection, which is made without counts if necessary. NULL: there are too many
+ * rows, which are compared with each other. */
 struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 
-/* Add a connection with its final verdict: to its row, or to this one. */
+/* Add a connection with its final verdict: to its row, if there is one, or to this one. */
 void ns_row_add(struct ns_row *row, const struct ns_row *connection);
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection);
 

@@ -260,6 +260,9 @@ static void take_slot(struct ns_diagnosis *diagnosis, struct ns_row_process *pro
         .connections = slot->lives,
     };
     replay.row = ns_diagnosis_row(diagnosis, connection);
+    diagnosis->forgotten += !replay.row;
+    if (!replay.row)
+        return;
     judge_slot(&replay, record, number, at, &connection->verdict);
     connection->pattern = pattern_of(&replay, slot);
     ns_row_add(replay.row, connection);

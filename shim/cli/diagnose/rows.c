@@ -102,6 +102,8 @@ struct ns_row *ns_diagnosis_row(struct ns_diagnosis *diagnosis, const struct ns_
                 diagnosis->rows[i]->service.port = 0;
             return diagnosis->rows[i];
         }
+    if (diagnosis->n_rows == NS_DIAGNOSIS_ROWS_MOST)
+        return NULL;
     struct ns_row *row = ns_allocate(1, sizeof *row);
     *row = *connection;
     row->connections = 0;
@@ -135,7 +137,11 @@ void ns_row_add(struct ns_row *row, const struct ns_row *connection)
 
 void ns_diagnosis_add(struct ns_diagnosis *diagnosis, const struct ns_row *connection)
 {
-    ns_row_add(ns_diagnosis_row(diagnosis, connection), connection);
+    struct ns_row *row = ns_diagnosis_row(diagnosis, connection);
+    if (row)
+        ns_row_add(row, connection);
+    else
+        diagnosis->forgotten++;
 }
 
 void ns_diagnosis_add_hold(struct ns_diagnosis *diagnosis, struct ns_row *row,
@@ -255,14 +261,15 @@ static bool may_hold(const struct ns_row *row, const struct ns_verdict *ours)
 }
 
 /* Has the process of this row other connections to servers? */
-static bool waits_behind(struct ns_diagnosis *diagnosis, const struct ns_row *row)
+static bool waits_behind(struct ns_diagnosis *diagnosis, struct ns_row *row)
 {
-    for (size_t i = 0; i < diagnosis->n_rows; i++) {
+    for (size_t i = 0; i < diagnosis->n_rows && !row->waits_behind; i++) {
         const struct ns_row *other = diagnosis->rows[i];
         if (other != row && other->process == row->process && other->role == NS_ROLE_CLIENT &&
             !meet(row, other))
             ns_diagnosis_behind(row->process, &other->verdict, &other->service);
     }
+    row->waits_behind = true;
     return row->process->behind.at.known;
 }
 

@@ -85,7 +85,8 @@ static void take_hold(void *context, struct ns_watched *watched, const struct ns
         return;
     const struct ns_row connection = ns_row_of(process_of(session, watched), watched);
     struct ns_row *row = ns_diagnosis_row(session->diagnosis, &connection);
-    ns_diagnosis_add_hold(session->diagnosis, row, hold);
+    if (row)
+        ns_diagnosis_add_hold(session->diagnosis, row, hold);
 }
 
 static void harvest(void *context, struct ns_watched *watched)
@@ -215,16 +216,17 @@ static void take_tally(struct session *session)
     ns_watch_tally(session->watch, &tally);
     diagnosis->looks = tally.looks;
     diagnosis->missed = tally.missed;
-    diagnosis->forgotten = tally.forgotten;
+    diagnosis->forgotten += tally.forgotten;
     diagnosis->idle += tally.idle;
     if (tally.missed > tally.rounds / 20)
         NS_NOTE(diagnosis,
                 "%" PRIu64 " of %" PRIu64
                 " samples from outside were late: holds may have been missed",
                 tally.missed, tally.rounds);
-    if (tally.forgotten)
+    if (diagnosis->forgotten)
         NS_NOTE(diagnosis, "at least %s %s not sampled: too short, or too many",
-                ns_count(tally.forgotten, "connection"), tally.forgotten == 1 ? "was" : "were");
+                ns_count(diagnosis->forgotten, "connection"),
+                diagnosis->forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
         NS_NOTE(diagnosis, "%s could not be examined: %s", ns_count(diagnosis->denied, "process"),
                 ns_watch_refusal(&tally));

@@ -77,6 +77,8 @@ void ns_top_take_hold(void *context, struct ns_watched *watched, const struct ns
     if (!other)
         return;
     struct ns_row *waits = row_of(top, other);
+    if (!waits)
+        return;
     waits->behind_ns += hold->cost;
     waits->holder = row_of(top, watched);
 }
@@ -92,6 +94,9 @@ static void count_connection(void *context, struct ns_watched *watched)
     if (watched->is_behind)
         return;
     struct ns_row *row = row_of(top, watched);
+    top->interval.forgotten += !row && watched->ended;
+    if (!row)
+        return;
     struct ns_row connection = ns_row_of(row->process, watched);
     ns_judge_take(&watched->judge, &connection.verdict);
     ns_row_add(row, &connection);
@@ -182,6 +187,7 @@ void ns_top_refresh(struct ns_top *top, uint64_t now)
     ns_watch_each(top->watch, count_connection, top);
     top->before = top->tally;
     ns_watch_tally(top->watch, &top->tally);
+    top->tally.forgotten += rows->forgotten;
     top->seconds = (double)(now - top->begin) / SECOND;
     top->begin = now;
     for (size_t i = 0; i < rows->n_rows; i++)
