@@ -11,6 +11,7 @@
 #include "policy/find.h"
 #include "process/facts.h"
 #include "process/proc.h"
+#include "watch/watched.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -237,16 +238,20 @@ static int report(const struct ns_cure *cure)
     else if (cure->n_rows == 0 && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
+    const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
+                                          .refused = cure->owners.refused,
+                                          .refusal = cure->owners.refusal};
+    const bool is_denied = ns_cure_has_unowned(cure) && ns_proc_is_denied(unseen.refusal);
     if (ns_cure_has_unowned(cure))
-        ns_say("%s could not be examined: permission denied",
-               ns_count(cure->owners.denied, "process"));
+        ns_say("%s could not be examined: %s", ns_count(unseen.denied, "process"),
+               ns_watch_refusal(&unseen));
     if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
-    if (!changes && (total[NS_CURE_DENIED] > 0 || ns_cure_has_unowned(cure) ||
-                     cure->refusal == -EACCES || cure->refusal == -EPERM))
+    if (!changes && (total[NS_CURE_DENIED] > 0 || is_denied || cure->refusal == -EACCES ||
+                     cure->refusal == -EPERM))
         return NS_EXIT_DENIED;
     /* The readiness probe of a cure by the kernel asks for no more than that. */
     const bool needs_all = cure->undo || !cure->cures_new;

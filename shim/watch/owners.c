@@ -139,6 +139,13 @@ static void take_descriptor(struct ns_owners *owners, const char *name)
     place->stamp = owners->stamp;
 }
 
+static void note_refused(struct ns_owners *owners, pid_t pid, int error)
+{
+    owners->round.denied++;
+    owners->refused = pid;
+    owners->refusal = error;
+}
+
 /* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 {
@@ -155,11 +162,8 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
     struct ns_state state;
     if (error != -ESRCH && owners->round.chosen &&
         !(ns_state_read(directory, "stat", &state) == 0 &&
-          (state.is_kernel_thread || strchr("ZX", state.letter)))) {
-        owners->round.denied++;
-        owners->refused = pid;
-        owners->refusal = error;
-    }
+          (state.is_kernel_thread || strchr("ZX", state.letter))))
+        note_refused(owners, pid, error);
     return error;
 }
 
@@ -175,7 +179,8 @@ static void find_children(struct ns_owners *owners, int directory, pid_t parent)
         NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(dirfd(tasks), path);
         while (stream && fscanf(stream, "%d", &pid) == 1) {
             int error = ns_owners_add(owners, pid, parent);
-            owners->round.denied += error != 0 && error != -ESRCH;
+            if (error && error != -ESRCH)
+                note_refused(owners, pid, error);
         }
     }
 }

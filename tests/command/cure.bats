@@ -402,13 +402,22 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     expect_status 0
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
     expect 1 output has "(pid ${NS_PID[other]}): 4 connections and 1 listener: TCP_NODELAY restored on 4" \
-        stderr has "nagleshim cure: 1 process could not be examined: permission denied"
+        stderr has "nagleshim cure: 1 process could not be examined: process ${NS_PID[options]} (python"
     echo >&7
     expect_options "listener 1 .*" "client 1 .*"
     cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
     expect 0 stderr is ''
     echo >&7
     expect_options "listener 0 .*" "client 0 .*"
+}
+
+@test "processes for whose network namespaces there are too few descriptors are counted, and the status is 1" {
+    for i in {1..16}; do
+        ns_start "sleep$i" unshare -n sh -c 'echo inside; exec sleep 60'
+        ns_wait_for "$T/sleep$i.out" inside
+    done
+    run --separate-stderr prlimit --nofile=32:32 "$NS" cure --undo --all
+    expect 1 stderr has ' processes could not be examined: the last, ' stderr has ' needs more descriptors (ulimit -Hn)'
 }
 
 @test "wrong usage prints one clear line" {

@@ -202,9 +202,6 @@ struct ns_child;
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
                       struct ns_diagnosis *diagnosis);
 
-/* Which process could not be examined, and what that needs; some were denied. */
-const char *ns_watch_refusal(const struct ns_watch_tally *tally);
-
 /* Prepare to observe the program from inside, by this environment, for struct ns_child_options.
  * NULL: only watching from outside is possible, and the diagnosis has a note why. */
 char *const *ns_observe_begin(const struct ns_diagnose_options *options,

@@ -2,6 +2,7 @@
 /* Owns what `nagleshim top` prints: the table and the object of --json. */
 #include "cli/top/top.h"
 
+#include "cli/cli.h"
 #include "cli/output.h"
 
 #include <stdio.h>
