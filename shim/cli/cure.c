@@ -235,7 +235,7 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (cure->n_rows == 0 && !cure->cures_new && !cure->list)
+    else if (cure->n_rows == 0 && !cure->cures_new && !cure->list && !cure->unfound)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
@@ -245,6 +245,9 @@ static int report(const struct ns_cure *cure)
     if (ns_cure_has_unowned(cure))
         ns_say("%s could not be examined: %s", ns_count(unseen.denied, "process"),
                ns_watch_refusal(&unseen));
+    else if (cure->unfound)
+        ns_say("%s belong%s to no process that could be examined",
+               ns_count(cure->unfound, "socket"), cure->unfound == 1 ? "s" : "");
     if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)

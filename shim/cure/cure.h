@@ -61,6 +61,7 @@ struct ns_cure {
     struct ns_netns *listed;        /* that of the sockets which a list shows */
     struct ns_cure_socket *sockets; /* those of the last list that were not treated before */
     size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
+    unsigned unfound;               /* those that were given up */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;
@@ -86,10 +87,10 @@ int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t 
  */
 int ns_cure_begin(struct ns_cure *cure);
 
-/* Lists the sockets and treats the new ones; without --follow twice, since a descriptor may be
- * handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they cannot
- * be listed. With refresh, it first looks for new processes and namespaces, and for programs that
- * have loaded the library since they were examined. */
+/* Lists the sockets and treats the new ones; without --follow twice or three times, since a
+ * descriptor may be handed on, and a listener may accept, while the first scan goes on. 0, or
+ * -errno if they cannot be listed. With refresh, it first looks for new processes and namespaces,
+ * and for programs that have loaded the library since they were examined. */
 int ns_cure_scan(struct ns_cure *cure, bool refresh);
 
 /* Were there sockets, of --port if that was given, whose process could not be examined? */

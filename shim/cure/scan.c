@@ -23,6 +23,7 @@ struct ns_cure_socket {
     uint64_t cookie, inode;
     struct ns_diag_key key;
     struct ns_netns *netns;
+    uid_t user;
     bool listens;
 };
 
@@ -118,6 +119,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
                                           .inode = seen->inode,
                                           .key = seen->key,
                                           .netns = cure->listed,
+                                          .user = seen->user,
                                           .listens = seen->state == TCP_LISTEN};
     const unsigned local = ntohs(id->idiag_sport), remote = ntohs(id->idiag_dport);
     struct ns_owned *place = ns_owners_place(&cure->owners, seen->inode, false);
@@ -235,23 +237,26 @@ static void treat_all(struct ns_cure *cure)
         } else
             place->chosen = false; /* the next round may find it in another process */
         place->treated = result >= 0 || ++place->tries == TRIES;
+        /* The kernel's own sockets, as of NFS, are root's, and belong to no process. */
+        const bool is_asked = place->pid || cure->port || (cure->all && socket->user);
+        cure->unfound += place->treated && result < 0 && is_asked;
         if (place->treated)
             place->tries = 0;
         /* With --for, only the first scan is a dry one. */
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
-        cure->n_left += !place->treated;
+        cure->n_left += !place->treated && (place->pid || cure->owners.all);
     }
 }
 
 bool ns_cure_is_complete(const struct ns_cure *cure)
 {
     return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
-           !cure->total[NS_CURE_FAILED] && !ns_cure_has_unowned(cure);
+           !cure->total[NS_CURE_FAILED] && !cure->unfound && !ns_cure_has_unowned(cure);
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
 {
-    return cure->owners.denied > 0 && (!cure->port || cure->n_left > 0);
+    return cure->owners.denied > 0 && (!cure->port || cure->n_left + cure->unfound > 0);
 }
 
 int ns_cure_scan(struct ns_cure *cure, bool refresh)
@@ -261,7 +266,8 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh)
         forget_processes(&cure->processes);
         error = find_owners(cure);
     }
-    for (int i = 0; i < (cure->follow ? 1 : 2) && !error; i++) {
+    const int most = cure->follow ? 1 : TRIES;
+    for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0); i++) {
         error = list_sockets(cure);
         if (!error && cure->n_sockets > 0 && (cure->follow || i > 0))
             error = find_owners(cure);
@@ -281,7 +287,7 @@ void ns_cure_release_owners(struct ns_cure *cure)
 /* All sockets are new again. */
 static void forget_sockets(struct ns_cure *cure)
 {
-    cure->n_rows = 0;
+    cure->n_rows = cure->unfound = 0;
     memset(cure->total, 0, sizeof cure->total);
     for (size_t i = 0; i < cure->owners.room; i++)
         cure->owners.places[i].treated = false;

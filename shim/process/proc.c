@@ -82,8 +82,8 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     if (!name_at || !at || at < name_at ||
         sscanf(at + 1,
                " %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-               " %*s %*s %*s %" SCNu64,
-               &state->letter, &state->parent, &flags, &state->start) != 4)
+               " %*s %d %*s %" SCNu64,
+               &state->letter, &state->parent, &flags, &state->threads, &state->start) != 5)
         return -EIO;
     snprintf(state->name, sizeof state->name, "%.*s", (int)(at - name_at - 1), name_at + 1);
     state->is_exiting = flags & FLAG_EXITING;
@@ -112,8 +112,8 @@ int ns_state_of(pid_t pid, struct ns_state *state)
 
 bool ns_proc_is_gone(pid_t pid)
 {
-    struct ns_state state;
-    return is_gone(ns_state_of(pid, &state), &state);
+    struct ns_state state = {0};
+    return is_gone(ns_state_of(pid, &state), &state) && state.threads <= 1;
 }
 
 bool ns_proc_are_gone(const pid_t *pids)

@@ -21,6 +21,7 @@
 struct ns_state {
     char letter; /* 'Z': a zombie */
     pid_t parent;
+    int threads; /* of a zombie, which is then only the main thread: those that go on, and it */
     bool is_exiting, is_kernel_thread;
     char name[16];  /* the kernel's name for it, cut; a process can change it */
     uint64_t start; /* in clock ticks after boot; identifies a process together with its pid */
@@ -54,8 +55,8 @@ int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc);
 /* The same of a process by its number. */
 int ns_state_of(pid_t pid, struct ns_state *state);
 
-/* Is the process exiting, a zombie, or gone? are: each of several, which end with a 0; of none,
- * false. */
+/* Is the process exiting, a zombie, or gone? state: or its main thread, although others go on. are:
+ * each of several, which end with a 0; of none, false. */
 bool ns_state_is_gone(int directory, const char *name);
 bool ns_proc_is_gone(pid_t pid);
 bool ns_proc_are_gone(const pid_t *pids);

@@ -80,6 +80,7 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
         .key = {.id = message->id, .family = message->idiag_family},
         .inode = message->idiag_inode,
         .state = message->idiag_state,
+        .user = message->idiag_uid,
     };
     for (part = (const char *)(message + 1); part < end; part += RTA_ALIGN(attribute->rta_len)) {
         attribute = (const void *)part;

@@ -146,11 +146,34 @@ static void note_refused(struct ns_owners *owners, pid_t pid, int error)
     owners->refusal = error;
 }
 
+/* If only the main thread of a process has ended: the directory of another one; or -1. */
+static int open_thread(int directory)
+{
+    NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
+    const struct dirent *entry;
+    struct ns_state state;
+    int thread = -1;
+    while (thread < 0 && tasks && (entry = readdir(tasks))) {
+        thread = openat(dirfd(tasks), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (thread >= 0 && (ns_state_read(thread, "stat", &state) != 0 || state.letter == 'Z')) {
+            close(thread);
+            thread = -1;
+        }
+    }
+    return thread;
+}
+
 /* Begin to read the descriptors of a process. -ESRCH: it has ended; other errors: not permitted. */
 static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 {
     NS_AUTO_CLOSE int directory = opened;
     int error = directory < 0 ? directory : ns_netns_note(owners, directory);
+    const int thread = error == -ENOENT ? open_thread(directory) : -1;
+    if (thread >= 0) {
+        close(directory);
+        directory = thread;
+        error = ns_netns_note(owners, directory);
+    }
     owners->round.pid = pid;
     owners->round.list = error ? NULL : ns_proc_list(directory, "fd");
     if (owners->round.list)

@@ -145,3 +145,30 @@ time.sleep(100)'
     sed '1,/^In all:/d' "$T/follow.out" >"$T/all.out"
     holds "$(grep -c 'TCP_NODELAY set' "$T/all.out") <= 256 && $(sed -n 's/^other programs: \([0-9]*\) connections.*/\1/p' "$T/all.out") > 40"
 }
+
+@test "sockets that no process shows are counted: of a thread that outlives the main one, or has a descriptor table of its own" {
+    local kind
+    printf '%s\n' '#define _GNU_SOURCE' '#include <arpa/inet.h>' '#include <pthread.h>' '#include <sched.h>' '#include <stdio.h>' \
+        '#include <unistd.h>' 'static int own;
+    static void *go(void *unused) {
+        if (own) unshare(CLONE_FILES);
+        listen(socket(AF_INET, SOCK_STREAM, 0), 5);
+        puts("listens"); fflush(stdout);
+        pause(); return unused; }
+    int main(int n, char **words) {
+        pthread_t thread;
+        own = n > 1 && *words[1] == 116;
+        pthread_create(&thread, NULL, go, NULL);
+        if (!own) pthread_exit(NULL);
+        pause(); }' | gcc -O2 -w -pthread -x c -o "$T/program" -
+    chmod 755 "$T"
+    for kind in main table; do
+        ns_start $kind "${as_other[@]}" "$T/program" $kind
+        ns_wait_for "$T/$kind.out" listens
+        cure --undo --all --dry-run
+        expect 1 stderr has 'nagleshim cure: 1 socket belongs to no process that could be examined'
+        [[ $kind == table ]] || cure --pid "${NS_PID[$kind]}"
+        expect 1 stderr has 'nagleshim cure: 1 socket belongs to no process that could be examined'
+        ns_stop $kind
+    done
+}
