@@ -6,7 +6,9 @@
 #include "cli/file.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "policy/find.h"
 #include "policy/text.h"
+#include "process/open.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -115,10 +117,18 @@ static void keep_standard(void)
             open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
+/* A name in a directory of another user may lead to a device. */
+static int open_policy(const char *path)
+{
+    const int fd = ns_open_regular(AT_FDCWD, path);
+    return fd == -EINVAL ? -ESPIPE : fd;
+}
+
 int main(int argc, char **argv)
 {
     ns_text_hooks = &(cJSON_Hooks){.malloc_fn = ns_allocate_bytes, .free_fn = free};
     cJSON_InitHooks(ns_text_hooks);
+    ns_policy_open = open_policy;
     keep_standard();
     ns_child_await();
     /* By lines, so that stdout and stderr keep their order if both go to one file. */

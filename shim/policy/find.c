@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+int (*ns_policy_open)(const char *path);
+
 static int open_quietly(const char *path)
 {
     int fd;
@@ -77,7 +79,7 @@ static void load(struct ns_policy_found *found, enum ns_policy_origin origin, co
     struct ns_arena memory = {0};
     char *text = NULL;
     size_t len = 0;
-    int fd = is_stdin ? STDIN_FILENO : open_quietly(path);
+    int fd = is_stdin ? STDIN_FILENO : (ns_policy_open ? ns_policy_open : open_quietly)(path);
     start(found, origin, path);
     /* Not fstat, whose symbol is of GLIBC_2.33, while the library must load on older ones. Pipes
      * and terminals cannot seek, a directory refuses the read, a device ends at the size limit. */

@@ -50,6 +50,10 @@ bool ns_policy_next_directory(const char **list, const char **path, size_t *leng
 /* Does any directory of list exist? */
 bool ns_policy_has_directory(const char *list);
 
+/* Opens a policy's file for the functions below: a descriptor, or -errno; -ESPIPE: it is no regular
+ * file. NULL, as in the library: opens what is there without waiting. */
+extern int (*ns_policy_open)(const char *path);
+
 /* Find and compile the policy of a process. Always sets found. The caller frees found->policy with
  * ns_policy_free, also the built-in one. */
 void ns_policy_find(const struct ns_policy_request *request, struct ns_policy_found *found);

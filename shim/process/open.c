@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { SIZE_MOST = 256 * 1024 }; /* of a text */
 
@@ -22,8 +23,9 @@ int ns_open_regular(int directory, const char *path)
     /* Its owner may have a lease on the file (F_SETLEASE), which would keep a blocking open
      * waiting. */
     int fd = open(same, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    /* A system in a directory, which is this command's root, may have no /proc. */
-    if (fd < 0 && errno == ENOENT)
+    /* A system in a directory, which is this command's root, may have no /proc. Otherwise the file
+     * system said so, whose owner may have exchanged the file. */
+    if (fd < 0 && errno == ENOENT && access("/proc/self/fd", F_OK) != 0)
         fd = openat(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

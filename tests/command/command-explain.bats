@@ -128,6 +128,23 @@ policy: $T/policies/$real.json, 1 rule"
     expect 0 output has 'rule 1 "read": matches'
 }
 
+@test "a policy that is a link to a device is looked at, and not opened" {
+    local words
+    ns_needs_strace
+    ln -s /dev/zero "$T/device.json"
+    while read -r words; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr strace -f -qq -y -e trace=openat,open -o "$T/calls" "$NS" $words
+        expect 2 stderr has "$T/device.json: cannot be read: it is not a regular file; '-' is standard input"
+        grep -q 'O_PATH.*</dev/zero>' "$T/calls"
+        [[ $(grep '</dev/zero>' "$T/calls" | grep -vc O_PATH) -eq 0 ]] || wrong "it was opened:" "$T/calls"
+    done <<CASES
+check $T/device.json
+explain -p $T/device.json cat
+cure --dry-run --pid $$ -p $T/device.json
+CASES
+}
+
 @test "explain refuses wrong options" {
     each_refused explain <<'CASES'
 cat --role client|--role after the program is the program's argument; write it before

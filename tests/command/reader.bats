@@ -40,6 +40,33 @@ only_looked_at() {
     expect_part output "reason: /opt/libnagleshim.so is not a regular file"
 }
 
+@test "a file system that denies a file after the look at it, and has exchanged it, has no device opened" {
+    ns_needs_strace
+    cp "$(type -P true)" "$T/program"
+    ln -s /dev/zero "$T/link"
+    gcc -D_FILE_OFFSET_BITS=64 -x c -shared -fPIC -o "$T/denies.so" - <<'C'
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int open(const char *path, int flags, ...)
+{
+    char to[4096] = "";
+    if (strncmp(path, "/proc/self/fd/", 14) != 0 || readlink(path, to, sizeof to - 1) < 0 ||
+        !strstr(to, "/program"))
+        return openat(AT_FDCWD, path, flags, 0600);
+    rename(getenv("LINK"), to);
+    errno = ENOENT;
+    return -1;
+}
+C
+    strace -f -qq -y -E LD_PRELOAD="$T/denies.so" -E LINK="$T/link" -e trace=openat,open -o "$T/calls" "$NS" doctor "$T/program" || true
+    [[ -L $T/program ]] || cannot_here "a library cannot replace open"
+    [[ $(grep '</dev/zero>' "$T/calls" | grep -vc O_PATH) -eq 0 ]] || wrong "it was opened:" "$T/calls"
+}
+
 # stuck NAME FORM [USER]: starts such a process (tests/helpers/stuck.py), and sets pid to it.
 stuck() {
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
