@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the choice of the subcommand, and the check that stdout was written. It must not know the
- * subcommands' options. */
+/* Owns the choice of the subcommand, and the check that its output was written. It must not know
+ * the subcommands' options. */
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/file.h"
@@ -137,9 +137,11 @@ int main(int argc, char **argv)
     const bool was_run = is_run();
     ns_cli_verb = NULL;
     errno = 0;
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status <= NS_EXIT_DENIED) {
-        ns_say("cannot write to standard output%s%s", errno ? ": " : "",
-               errno ? strerror(errno) : "");
+    const bool is_lost = fflush(stdout) != 0 || ferror(stdout);
+    if ((is_lost || ferror(stderr)) && status <= NS_EXIT_DENIED) {
+        if (is_lost)
+            ns_say("cannot write to standard output%s%s", errno ? ": " : "",
+                   errno ? strerror(errno) : "");
         return was_run ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
     }
     return status;

@@ -103,7 +103,10 @@ int ns_print(FILE *stream, const char *format, ...)
         ns_allocated(NULL);
     va_end(arguments);
     va_end(again);
-    return fputs(sanitize(text, like), stream) < 0 ? -1 : (int)strlen(text);
+    const bool good = fputs(sanitize(text, like), stream) >= 0;
+    if (!good && errno == EPIPE && stream == stderr)
+        clearerr(stream); /* its reader has read enough */
+    return good ? (int)strlen(text) : -1;
 }
 #pragma GCC diagnostic pop
 

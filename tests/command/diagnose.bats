@@ -559,7 +559,7 @@ GROUPS
 }
 
 @test "the report's reader may close the pipe: the exit status is still the program's, and nothing is left behind" {
-    local statuses=0
+    local lost statuses=0
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"
     { "$NS" diagnose -- sh -c 'sleep 0.2; exit 4' 2>&1 || echo $? >"$T/status"; } | true
@@ -570,6 +570,15 @@ GROUPS
     # If the standard descriptors are closed, the files do not get what the program writes to them.
     "$NS" diagnose --json="$T/o.json" -- sh -c 'echo no >&2 || exit 5' <&- >&- 2>&- || statuses=$?
     says "$T/o.json" "o['status'] == $statuses in (2, 5)"
+    # A report that cannot be written is missed, and one that is not wanted is not.
+    for lost in '/dev/full' '&-'; do
+        statuses=0
+        bash -c '"$0" diagnose -- true 2>'"$lost" "$NS" || statuses=$?
+        [[ $statuses -eq 2 ]]
+    done
+    "$NS" diagnose -- true 2>/dev/null
+    { "$NS" diagnose -- sleep 0.2 2>&1 || echo $? >"$T/lost"; } | true
+    [[ ! -e $T/lost ]]
     # The program finds SIGPIPE unchanged.
     run "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
     [[ $status -eq 141 ]]
