@@ -248,6 +248,10 @@ static int report(const struct ns_cure *cure)
     else if (cure->unfound)
         ns_say("%s belong%s to no process that could be examined",
                ns_count(cure->unfound, "socket"), cure->unfound == 1 ? "s" : "");
+    if (cure->unread_groups)
+        ns_say(
+            "the path of %s, and of all below, is too long: their processes could not be examined",
+            ns_count(cure->unread_groups, "control group"));
     if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)

@@ -62,6 +62,7 @@ struct ns_cure {
     struct ns_cure_socket *sockets; /* those of the last list that were not treated before */
     size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
     unsigned unfound;               /* those that were given up */
+    unsigned unread_groups;         /* their paths are too long */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;

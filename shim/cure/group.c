@@ -192,21 +192,30 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
                : NULL;
 }
 
+struct members {
+    struct ns_owners *owners;
+    unsigned unread;
+};
+
 static bool add_processes_of(void *context, const char *path)
 {
+    struct members *members = context;
     char file[PATH_MAX + 16];
     int pid;
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
+    members->unread += !stream && errno == ENAMETOOLONG;
     while (stream && fscanf(stream, "%d", &pid) == 1)
         if (pid > 0) /* 0: it is not in this command's PID namespace */
-            ns_owners_add(context, pid, 0);
+            ns_owners_add(members->owners, pid, 0);
     return false;
 }
 
-void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
+unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
 {
+    struct members members = {.owners = owners};
     for (size_t i = 0; i < groups->n; i++)
         if (*groups->at[i].path)
-            ns_group_walk(groups->at[i].path, add_processes_of, owners);
+            ns_group_walk(groups->at[i].path, add_processes_of, &members);
+    return members.unread;
 }

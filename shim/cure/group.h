@@ -68,8 +68,9 @@ bool ns_group_path(pid_t pid, char *path, size_t size);
 /* The same for the group of a process. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
 
-/* Adds the processes of the groups and of those below. */
-void ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
+/* Adds the processes of the groups and of those below. Returns how many of them have a path that is
+ * too long to be opened; what is below those is not seen. */
+unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
 /* --- links.c: the programs in force ----------------------------------------------------------- */
 

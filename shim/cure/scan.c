@@ -171,7 +171,7 @@ static int list_sockets(struct ns_cure *cure)
 static int find_owners(struct ns_cure *cure)
 {
     if (!cure->owners.all)
-        ns_groups_add_processes(&cure->groups, &cure->owners);
+        cure->unread_groups = ns_groups_add_processes(&cure->groups, &cure->owners);
     return ns_owners_step(&cure->owners, UINT64_MAX);
 }
 
@@ -251,7 +251,8 @@ static void treat_all(struct ns_cure *cure)
 bool ns_cure_is_complete(const struct ns_cure *cure)
 {
     return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
-           !cure->total[NS_CURE_FAILED] && !cure->unfound && !ns_cure_has_unowned(cure);
+           !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->unread_groups &&
+           !ns_cure_has_unowned(cure);
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)

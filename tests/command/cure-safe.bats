@@ -117,6 +117,9 @@ the process that /proc/locks shows, has the lock of $names"
         "${inside[@]:0:2}" "--wd=." -- "$NS" cure --cgroup ./ >&2
         stat -c %i .
     )
+    # The processes there may have connections that an undo would restore.
+    cure --undo --cgroup "$group" --dry-run
+    expect 1 output is '' stderr has 'the path of 1 control group, and of all below, is too long: their processes could not be examined'
     [[ $("${inside[@]}" ls /sys/fs/bpf/nagleshim) == "$id" ]]
     cure --cgroup "$group/other"
     "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/connections"
