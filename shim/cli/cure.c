@@ -126,7 +126,7 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
     if (row->results[NS_CURE_CHANGED] > 0)
         ns_output_line("%s: %s%s: %s", who, cure->dry_run && !cure->list ? "would change " : "",
                        count(row), what);
-    for (int i = NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS && !cure->list; i++)
+    for (int i = cure->list ? NS_CURE_STUCK : NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
             ns_output_line("%s: %s not changed: %s", who, ns_count(row->results[i], "socket"),
                            results[i].reason);
@@ -220,7 +220,9 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
 static int report(const struct ns_cure *cure)
 {
     const unsigned *total = cure->total;
-    unsigned listeners = 0;
+    unsigned listeners = 0, all = 0;
+    for (int i = 0; i < NS_CURE_RESULTS; i++)
+        all += total[i];
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
@@ -235,7 +237,7 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (cure->n_rows == 0 && !cure->cures_new && !cure->list && !cure->unfound)
+    else if (all == 0 && !cure->unfound && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
@@ -394,7 +396,9 @@ static int cure_groups(struct ns_cure *cure)
         snprintf(path, sizeof path, "%s", file);
     const unsigned how = (cure->follow ? 0 : NS_GROUPS_KEEP) | (cure->dry_run ? NS_GROUPS_DRY : 0) |
                          (ns_option_text(NS_CURE_FORCE) ? NS_GROUPS_FORCE : 0);
-    int error = cure->follow ? 0 : ns_groups_lock(cure->dry_run);
+    int error = ns_code_unfit(cure->policy) ? -ENOTSUP : 0;
+    if (!error && !cure->follow)
+        error = ns_groups_lock(cure->dry_run);
     if (!error)
         error = ns_groups_cure(&cure->groups, cure->policy, path, how);
     for (size_t i = 0; i < cure->groups.n && !error; i++)

@@ -184,12 +184,16 @@ bool ns_group_path(pid_t pid, char *path, size_t size)
            (size_t)snprintf(path, size, "%s%s", root, line + 3) < size;
 }
 
-const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid)
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
+                                    pid_t pid)
 {
     char path[2 * PATH_MAX];
-    return groups->n > 0 && ns_group_path(pid, path, sizeof path)
-               ? ns_groups_innermost(groups, path, 0)
-               : NULL;
+    if (groups->n == 0 || !ns_group_path(pid, path, sizeof path))
+        return NULL;
+    const struct ns_group *group = ns_groups_innermost(groups, path, 0);
+    while (group && group->is_ending && !(chosen && ns_groups_with(chosen, group->id)))
+        group = ns_groups_innermost(groups, group->path, group->id);
+    return group;
 }
 
 struct members {

@@ -65,8 +65,10 @@ void ns_group_walk(const char *path, bool (*visit)(void *context, const char *pa
 /* The directory of the process's group. False: it is not known. */
 bool ns_group_path(pid_t pid, char *path, size_t size);
 
-/* The same for the group of a process. */
-const struct ns_group *ns_groups_of(const struct ns_groups *groups, pid_t pid);
+/* The innermost one that has the process: not one whose cure has ended, unless it is one of chosen,
+ * which may be NULL. */
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
+                                    pid_t pid);
 
 /* Adds the processes of the groups and of those below. Returns how many of them have a path that is
  * too long to be opened; what is below those is not seen. */

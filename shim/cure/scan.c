@@ -59,7 +59,7 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
 static bool is_of_others(const struct ns_cure *cure, pid_t pid)
 {
     const bool by_group = !*cure->pids && !cure->port;
-    const struct ns_group *group = by_group ? ns_groups_of(&cure->cured, pid) : NULL;
+    const struct ns_group *group = by_group ? ns_groups_of(&cure->cured, &cure->groups, pid) : NULL;
     const struct ns_group *chosen = group ? ns_groups_with(&cure->groups, group->id) : NULL;
     return group && (!chosen || chosen->error == -EEXIST);
 }

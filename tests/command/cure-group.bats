@@ -523,6 +523,21 @@ only_group_is_named() {
     "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id"
 }
 
+@test "a group in which an undo did not finish has the cure of the group above it" {
+    mkdir "$group/inner"
+    options_in=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
+    start_options
+    cure --cgroup "$group"
+    cure --cgroup "$group/inner"
+    "${inside[@]}" rm "/sys/fs/bpf/nagleshim/$(stat -c %i "$group/inner")/connections"
+    run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
+    expect_part output "connections of the control group $group ("
+    cure --undo --cgroup "$group"
+    expect 0 output lacks 'another cure of their control group'
+    options_are 'client 0'
+    cure --undo --all
+}
+
 @test "no advice is printed for a group that has ended while --follow ran" {
     local end
     mkdir "$group/inner"
@@ -614,6 +629,10 @@ end it by --undo, or end the 'nagleshim cure --follow'"
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections by this policy: rule 1 asks for a process, which the kernel does not know; name its group instead"
     expect_part output 'TCP_NODELAY set on '
     expect_part output 'For connections that are opened later, add --follow.'
+    # That is what is to be mended first.
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount /sys/fs/bpf && exec "$@"' sh \
+        "$NS" cure --cgroup "$group" --policy "$(policy app '{"match": {"process": "python3*"}}')"
+    expect 1 stderr has 'by this policy: rule 1 asks for a process'
     cure --undo --all
     # The largest policy, with different addresses.
     cure --dry-run --cgroup "$group" --policy "$(policy most "{\"match\": {\"remote\": [$("$python" -c \

@@ -114,9 +114,11 @@ children() {
     done
 }
 
-@test "an undo that cannot treat the sockets of a stuck process ends with status 1" {
+@test "an undo or a list that cannot treat the sockets of a stuck process ends with status 1" {
     stuck lock lock
     within 5 "$NS" cure --undo --pid "$pid"
+    expect 1 output has 'sockets not changed: it is stuck in the kernel'
+    within 5 "$NS" cure --list
     expect 1 output has 'sockets not changed: it is stuck in the kernel'
 }
 

@@ -135,8 +135,8 @@ static void print_group(pid_t pid)
 {
     struct ns_groups groups = {0};
     ns_groups_find_cured(&groups);
-    const struct ns_group *group = ns_groups_of(&groups, pid);
-    if (group && !group->is_ending)
+    const struct ns_group *group = ns_groups_of(&groups, NULL, pid);
+    if (group)
         ns_output_fact("cured by the kernel",
                        "connections of the control group %s ('nagleshim cure')", group->path);
 }

@@ -29,8 +29,7 @@ static bool is_cured(pid_t pid, uint64_t now)
         ns_groups_find_cured(&cured);
         next = now + (uint64_t)LOOK_AT_GROUPS_S * SECOND;
     }
-    const struct ns_group *group = ns_groups_of(&cured, pid);
-    return group && !group->is_ending;
+    return ns_groups_of(&cured, NULL, pid);
 }
 
 static void look_at(struct ns_row_process *process, uint64_t now)
