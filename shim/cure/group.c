@@ -211,7 +211,7 @@ static bool add_processes_of(void *context, const char *path)
     members->unread += !stream && errno == ENAMETOOLONG;
     while (stream && fscanf(stream, "%d", &pid) == 1)
         if (pid > 0) /* 0: it is not in this command's PID namespace */
-            ns_owners_add(members->owners, pid, 0);
+            ns_owners_add(members->owners, pid, NS_OWNERS_OF_ANY);
     return false;
 }
 

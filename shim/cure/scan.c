@@ -237,8 +237,10 @@ static void treat_all(struct ns_cure *cure)
         } else
             place->chosen = false; /* the next round may find it in another process */
         place->treated = result >= 0 || ++place->tries == TRIES;
-        /* The kernel's own sockets, as of NFS, are root's, and belong to no process. */
-        const bool is_asked = place->pid || cure->port || (cure->all && socket->user);
+        /* The kernel's own sockets, as of NFS, are root's, and belong to no process. One that this
+         * round did not see may have been handed to a process that was not selected. */
+        const bool is_seen = place->pid && place->stamp == cure->owners.stamp,
+                   is_asked = is_seen || cure->port || (cure->all && socket->user);
         cure->unfound += place->treated && result < 0 && is_asked;
         if (place->treated)
             place->tries = 0;
@@ -302,7 +304,7 @@ int ns_cure_begin(struct ns_cure *cure)
     cure->owners.children = *cure->pids != 0;
     for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
         int fd = ns_cure_open_process(*pid);
-        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, 0);
+        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, NS_OWNERS_NAMED);
         if (error)
             cure->pids = pid;
         NS_GROW(cure->ended, cure->n_ended);

@@ -69,10 +69,11 @@ static int open_process(pid_t pid, struct ns_state *state)
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    if (!state || ns_state_read(directory, "stat", state) == 0)
+    const int error = state ? ns_state_read(directory, "stat", state) : 0;
+    if (!error)
         return directory;
     close(directory);
-    return -ESRCH;
+    return error == -ENOENT ? -ESRCH : error;
 }
 
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid)
@@ -85,13 +86,17 @@ const struct ns_watched_process *ns_owners_process(const struct ns_owners *owner
 
 int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent)
 {
+    const uint64_t tick = 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK),
+                   now = ns_clock_now(CLOCK_BOOTTIME) / tick;
     struct ns_state state;
     if (ns_owners_process(owners, pid))
         return 0;
     NS_AUTO_CLOSE int directory = open_process(pid, &state);
     if (directory < 0)
         return directory;
-    if (parent && state.parent != parent) /* the child has ended, and another has its number */
+    if (parent > 0 && state.parent != parent) /* the child has ended, and another has its number */
+        return -ESRCH;
+    if (parent && state.start >= now) /* another could get its number in the same tick */
         return -ESRCH;
     NS_GROW(owners->processes, owners->n_processes);
     owners->processes[owners->n_processes++] =

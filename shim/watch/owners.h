@@ -99,8 +99,10 @@ struct ns_owners {
     size_t n_namespaces;
 };
 
-/* Add a process; if parent is not 0, only as a child of that one. 0 or -ESRCH. Missing permission
- * is only noticed by the next round. */
+/* Add a process, which the user has named, or only as a child of parent, or of any. 0; -ESRCH:
+ * there is none, or a child is so young that only the next call adds it; or another -errno. Missing
+ * permission is only noticed by the next round. */
+enum { NS_OWNERS_NAMED = 0, NS_OWNERS_OF_ANY = -1 };
 int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent);
 
 /* One that was added and had not ended in the last round, or NULL. */
