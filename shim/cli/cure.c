@@ -243,7 +243,8 @@ static int report(const struct ns_cure *cure)
     const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
                                           .refused = cure->owners.refused,
                                           .refusal = cure->owners.refusal};
-    const bool is_denied = ns_cure_has_unowned(cure) && ns_proc_is_denied(unseen.refusal);
+    const bool is_denied = total[NS_CURE_DENIED] > 0 || ns_proc_is_denied(cure->refusal) ||
+                           (ns_cure_has_unowned(cure) && ns_proc_is_denied(unseen.refusal));
     if (ns_cure_has_unowned(cure))
         ns_say("%s could not be examined: %s", ns_count(unseen.denied, "process"),
                ns_watch_refusal(&unseen));
@@ -259,8 +260,7 @@ static int report(const struct ns_cure *cure)
     if (total[NS_CURE_FAILED] > 0)
         return NS_FAIL("%s could not be changed: %s", ns_count(total[NS_CURE_FAILED], "socket"),
                        strerror(-cure->error));
-    if (!changes && (total[NS_CURE_DENIED] > 0 || is_denied || cure->refusal == -EACCES ||
-                     cure->refusal == -EPERM))
+    if (!changes && is_denied)
         return NS_EXIT_DENIED;
     /* The readiness probe of a cure by the kernel asks for no more than that. */
     const bool needs_all = cure->undo || !cure->cures_new;
