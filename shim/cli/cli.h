@@ -47,8 +47,9 @@ int ns_select(const pid_t **pids);
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(pid_t pid, int error);
 
-/* Which process could not be examined, and what that needs; some were denied. */
 struct ns_watch_tally;
+
+/* Which process could not be examined, and what that needs. Some were denied. */
 const char *ns_watch_refusal(const struct ns_watch_tally *tally);
 
 #endif

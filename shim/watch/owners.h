@@ -99,9 +99,9 @@ struct ns_owners {
     size_t n_namespaces;
 };
 
-/* Add a process, which the user has named, or only as a child of parent, or of any. 0; -ESRCH:
- * there is none, or a child is so young that only the next call adds it; or another -errno. Missing
- * permission is only noticed by the next round. */
+/* Add a process that the user has named, or one that is still a child of parent, or of any. Returns
+ * 0, -ESRCH if there is none, or another -errno. A child that was started in this tick of the clock
+ * gets -ESRCH, too: call again later. Only the next round notices missing permission. */
 enum { NS_OWNERS_NAMED = 0, NS_OWNERS_OF_ANY = -1 };
 int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent);
 

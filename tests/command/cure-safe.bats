@@ -38,7 +38,7 @@ other() {
     programs_are 1
     cure --undo --cgroup "$group"
     programs_are 0
-    # An empty one, which a cure that is killed may leave, is none.
+    # A cure that is killed may leave the directory empty. That counts as no cure.
     "${inside[@]}" mkdir -m 700 $names
     run "${inside[@]}" "$NS" host status # it names the cured groups of all others, too
     [[ $output != *"$group"* && $output != *'not restored'* ]]
