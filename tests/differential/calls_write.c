@@ -193,15 +193,6 @@ static bool can_fill(struct op *op, const struct slot *slot)
     return false;
 }
 
-/* A peer that does not read delays its ACKs (40 ms), and each makes room. Is none to come? */
-static bool all_acknowledged(const struct slot *slot)
-{
-    struct tcp_info info = {0};
-    socklen_t size = sizeof info;
-    raw(SYS_getsockopt, slot->fd, IPPROTO_TCP, TCP_INFO, (long)&info, (long)&size, 0);
-    return info.tcpi_unacked == 0;
-}
-
 /* Writes by raw system calls until neither this end nor the peer has room. */
 static void fill(struct slot *slot)
 {
@@ -210,10 +201,21 @@ static void fill(struct slot *slot)
         long n = raw(SYS_sendto, slot->fd, (long)outgoing_bytes(slot, WRITE_MOST), WRITE_MOST,
                      MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
         took(slot, n, 0);
+        refused = n > 0 ? 0 : refused + 1;
         if (n <= 0)
             nap(200);
-        refused = n > 0 ? 0 : refused + all_acknowledged(slot);
     }
+}
+
+/* A peer that does not read delays its ACKs by 40 ms, and each makes room. */
+static void fill_for_good(struct slot *slot)
+{
+    int64_t before;
+    do {
+        before = outgoing(slot)->written;
+        fill(slot);
+        nap(60000);
+    } while (outgoing(slot)->written > before);
 }
 
 /* Then the peer reads a few bytes and stops. */
@@ -232,7 +234,10 @@ SLOT_CALLS(full)
 {
     if (!can_fill(op, slot))
         return;
-    fill(slot);
+    if (raw_nonblocking(slot->fd))
+        fill_for_good(slot);
+    else
+        fill(slot);
     op->later = (struct message){.verb = RESUME, .connection = slot->connection};
     op->restarts = true;
     CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, 100), 100));

@@ -54,7 +54,7 @@ random() {
         shift
     done
     echo "seeds from $seed on (DIFFERENTIAL_SEED)"
-    run differential -l "$LIBRARY" "${policies[@]}" "$@" -s "$seed" "${most[@]}" -j 3 -m 5 \
+    run differential -l "$LIBRARY" "${policies[@]}" "$@" -s "$seed" "${most[@]}" -j 2 -m 5 \
         -o "$DIFFERENTIAL/findings"
     echo "$output"
     [[ $status -eq 0 ]]
