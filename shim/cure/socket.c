@@ -11,14 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Headers of old C libraries lack them; the numbers are those of every architecture. */
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
-
 /* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
 enum { DELACK_DEFAULT_US = 200000 };
 

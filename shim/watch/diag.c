@@ -14,10 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifndef IPPROTO_MPTCP
-#define IPPROTO_MPTCP 262 /* glibc has it since 2.32 */
-#endif
-
 enum {
     DUMP_ROOM = 32 << 10,  /* the largest message of a dump */
     ANSWER_ROOM = 1 << 10, /* twice the size of an answer */
