@@ -5,10 +5,7 @@
 
 #include "cure/group.h"
 #include "policy/match.h"
-#include "watch/diag.h"
 #include "watch/owners.h"
-
-#include <poll.h>
 
 enum ns_cure_result {
     NS_CURE_CHANGED,
@@ -42,9 +39,7 @@ struct ns_cure_socket;
 
 struct ns_cure {
     /* options */
-    const pid_t *pids;    /* of --pid; they end with a 0 */
-    struct pollfd *ended; /* of each, by ns_cure_open_process */
-    size_t n_ended;
+    const pid_t *pids; /* of --pid; they end with a 0 */
     unsigned port;
     struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
     struct ns_groups cured;  /* all those that were cured before, and these */
@@ -72,8 +67,7 @@ struct ns_cure {
 
 /* --- socket.c: one socket --------------------------------------------------------------------- */
 
-/* A descriptor of a process, which is readable when it has ended, or -errno; for a thread's id,
- * -ESRCH. */
+/* A descriptor of a process, or -errno; for a thread's id, -ESRCH. */
 int ns_cure_open_process(pid_t pid);
 
 /* Changes the options of the socket with this cookie, and counts that; rule NULL: none matches.
@@ -107,7 +101,7 @@ void ns_cure_release_owners(struct ns_cure *cure);
 /* From now on, restores the sockets; those that were treated, too. */
 void ns_cure_reverse(struct ns_cure *cure);
 
-/* Did all processes of --pid end? */
+/* Did all processes of --pid end, as far as the last scan with refresh shows? */
 bool ns_cure_is_over(const struct ns_cure *cure);
 
 #endif

@@ -303,12 +303,10 @@ int ns_cure_begin(struct ns_cure *cure)
     cure->owners.all = cure->all || cure->port;
     cure->owners.children = *cure->pids != 0;
     for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
-        int fd = ns_cure_open_process(*pid);
+        NS_AUTO_CLOSE int fd = ns_cure_open_process(*pid);
         error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, NS_OWNERS_NAMED);
         if (error)
             cure->pids = pid;
-        NS_GROW(cure->ended, cure->n_ended);
-        cure->ended[cure->n_ended++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     if (!error && cure->seconds > 0) {
         cure->undo = cure->dry_run = true;
@@ -328,5 +326,8 @@ void ns_cure_reverse(struct ns_cure *cure)
 
 bool ns_cure_is_over(const struct ns_cure *cure)
 {
-    return cure->n_ended > 0 && poll(cure->ended, cure->n_ended, 0) == (int)cure->n_ended;
+    const pid_t *pid = cure->pids;
+    while (*pid && !ns_owners_process(&cure->owners, *pid))
+        pid++;
+    return pid > cure->pids && !*pid;
 }
