@@ -47,6 +47,11 @@ int ns_select(const pid_t **pids);
 /* Print why ns_watch_open failed for this process. Returns the exit status. */
 int ns_watch_say_error(pid_t pid, int error);
 
+struct ns_groups;
+
+/* Find and print the control groups that are cured. False, after a message: some are not known. */
+bool ns_cure_list_groups(struct ns_groups *groups);
+
 struct ns_watch_tally;
 
 /* Which process could not be examined, and what that needs. Some were denied. */

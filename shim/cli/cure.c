@@ -147,47 +147,58 @@ static void add_row(const struct ns_cure_row *row)
 }
 
 /* Until when the kernel cures the new connections of a group. */
-static const char *until(const struct ns_cure *cure, const struct ns_group *group)
+static const char *end_of(const struct ns_group *group)
 {
-    return cure->follow && !cure->dry_run ? "this command or the group ends"
-           : cure->list && !group->kept   ? "a running 'nagleshim cure --follow' ends"
-           : group->id == NS_GROUP_ROOT   ? "--undo or the next boot"
-                                          : "--undo or the end of the group";
+    return group->id == NS_GROUP_ROOT ? "--undo or the next boot"
+                                      : "--undo or the end of the group";
 }
 
-/* What the kernel does with new connections, for each group. */
-static void print_groups(const struct ns_cure *cure)
+bool ns_cure_list_groups(struct ns_groups *groups)
 {
-    const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
-    for (size_t i = 0; i < cure->groups.n && (cure->cures_new || cure->list); i++) {
-        const struct ns_group *group = &cure->groups.at[i];
-        const bool was_cured = group->kept || cure->list || cure->seconds > 0;
+    const char *what = is_kernel_since("6.1") ? "cure" : "limit the delayed ACKs of";
+    const int error = ns_groups_find_cured(groups);
+    if (error)
+        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
+               strerror(-error));
+    for (size_t i = 0; i < groups->n; i++) {
+        const struct ns_group *group = &groups->at[i];
         const char *path = *group->path ? group->path : "a group that was removed";
-        if (cure->list && group->is_ending) {
+        if (group->is_ending) {
             ns_say("%s: " NS_GROUP_ENDING, path);
             continue;
         }
-        if ((!*group->path && !cure->list) || group->error || (cure->undo && !was_cured))
-            continue;
-        const struct ns_group *above =
-            cure->undo ? ns_groups_innermost(&cure->cured, group->path, group->id) : NULL;
-        cJSON *entry = cure->undo && cure->seconds > 0 ? NULL : ns_output_entry("groups");
+        cJSON *entry = ns_output_entry("groups");
         ns_output_text(entry, "path", path);
-        if (cure->list) {
-            ns_output_text(entry, "policy", *group->policy ? group->policy : NULL);
-            cJSON_AddBoolToObject(entry, "kept", group->kept);
-        }
-        const bool ends = cure->list || !(cure->dry_run || cure->undo);
-        ns_output_line("%s: the kernel %s %s%s new connections%s%s%s%s", path,
-                       cure->list      ? "is set to"
-                       : cure->dry_run ? "would"
-                                       : "will",
-                       cure->undo && !cure->list ? "no longer " : "", what, ends ? ", until " : "",
-                       ends ? until(cure, group) : "",
-                       cure->list && *group->policy ? "; policy: " : "",
-                       cure->list ? group->policy : "");
+        ns_output_text(entry, "policy", *group->policy ? group->policy : NULL);
+        cJSON_AddBoolToObject(entry, "kept", group->kept);
+        ns_output_line("%s: the kernel is set to %s new connections, until %s%s%s", path, what,
+                       group->kept ? end_of(group) : "a running 'nagleshim cure --follow' ends",
+                       *group->policy ? "; policy: " : "", group->policy);
+    }
+    return !error;
+}
+
+/* What the kernel will do with new connections, for each group. */
+static void print_groups(const struct ns_cure *cure)
+{
+    const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
+    for (size_t i = 0; i < cure->groups.n && cure->cures_new; i++) {
+        const struct ns_group *group = &cure->groups.at[i], *above = NULL;
+        const char *until = "";
+        if (!*group->path || group->error || (cure->undo && !group->kept && cure->seconds == 0))
+            continue;
+        if (cure->undo)
+            above = ns_groups_innermost(&cure->cured, group->path, group->id);
+        else if (!cure->dry_run)
+            until = ns_words(", until %s",
+                             cure->follow ? "this command or the group ends" : end_of(group));
+        if (!cure->undo || cure->seconds == 0)
+            ns_output_text(ns_output_entry("groups"), "path", group->path);
+        ns_output_line("%s: the kernel %s%s %s new connections%s", group->path,
+                       cure->dry_run ? "would" : "will", cure->undo ? " no longer" : "", what,
+                       until);
         if (above && !ns_groups_with(&cure->groups, above->id))
-            ns_output_line("%s: the cure of %s, above it, goes on there", path, above->path);
+            ns_output_line("%s: the cure of %s, above it, goes on there", group->path, above->path);
     }
     if (cure->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
@@ -220,9 +231,7 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
 static int report(const struct ns_cure *cure)
 {
     const unsigned *total = cure->total;
-    unsigned listeners = 0, all = 0;
-    for (int i = 0; i < NS_CURE_RESULTS; i++)
-        all += total[i];
+    unsigned listeners = 0;
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
         add_row(&cure->rows[i]);
@@ -237,7 +246,7 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (all == 0 && !cure->unfound && !cure->cures_new && !cure->list)
+    else if (cure->n_rows == 0 && !cure->unfound && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
@@ -352,17 +361,17 @@ static int find_groups(struct ns_cure *cure)
 {
     const char *unit = ns_option_text(NS_CURE_UNIT),
                *word = unit ? unit : ns_option_text(NS_CURE_CGROUP);
-    const int unreadable = ns_groups_find_cured(&cure->cured);
-    int error = word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, unit) : 0;
+    int unreadable = 0;
+    if (!cure->list)
+        unreadable = ns_groups_find_cured(&cure->cured);
+    else if (!ns_cure_list_groups(&cure->cured))
+        return NS_EXIT_DENIED;
+    const int error =
+        word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, unit) : 0;
     if (error && word)
         return NS_FAIL("there is no control group %s'%s'%s%s", unit ? "of the unit " : "", word,
                        error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
-    if (unreadable && cure->list) {
-        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
-               strerror(-unreadable));
-        return NS_EXIT_DENIED;
-    }
     if (cure->all && cure->undo)
         cure->groups = cure->cured;
     cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;

@@ -110,32 +110,11 @@ static bool print_enabled(const char *unit, const char *library)
     return !wrong;
 }
 
-/* The control groups whose connections the kernel cures. False: there are none. */
-static bool print_groups(void)
-{
-    struct ns_groups groups = {0};
-    ns_output_expect("groups");
-    const int error = ns_groups_find_cured(&groups);
-    if (error)
-        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
-               strerror(-error));
-    for (size_t i = 0; i < groups.n; i++) {
-        const char *path = *groups.at[i].path ? groups.at[i].path : "a group that was removed";
-        if (groups.at[i].is_ending) {
-            ns_output_fact("not restored", "%s: " NS_GROUP_ENDING, path);
-            continue;
-        }
-        ns_output_fact("cured by the kernel", "%s%s", path,
-                       groups.at[i].kept ? "" : ", as long as a 'nagleshim cure --follow' runs");
-        ns_output_text(ns_output_entry("groups"), "path", path);
-    }
-    return groups.n > 0 || error;
-}
-
 static int print_status(void)
 {
     char library[PATH_MAX];
     struct ns_dropin dropin;
+    struct ns_groups groups = {0};
     bool good = true;
     unsigned n = 0;
     NS_AUTO_GLOB glob_t found = {0};
@@ -150,8 +129,8 @@ static int print_status(void)
             n++;
         }
     good = good && n > 0;
-    const bool cures = print_groups();
-    if (n == 0 && !cures)
+    const bool are_known = ns_cure_list_groups(&groups);
+    if (n == 0 && groups.n == 0 && are_known)
         ns_output_line("nothing is enabled");
     else if (n == 0)
         ns_output_line("the library is not enabled");
