@@ -17,6 +17,19 @@ bool ns_file_replace(const char *path, const char *text, mode_t mode);
 bool ns_file_make(const char *path, const void *data, size_t size);
 bool ns_file_remove(const char *path);
 
+/* The new text of one file. */
+struct ns_change {
+    char path[PATH_MAX];
+    char *text; /* NULL: the file is removed */
+    char *old;  /* the former text; NULL: there was no file */
+    bool done;
+};
+
+/* Replaces or removes the file as a whole; makes missing directories. Does nothing if the file has
+ * this text already. An exit status; an error is printed and leaves the file unchanged. */
+int ns_change_make(struct ns_change *change);
+bool ns_change_undo(struct ns_change *change);
+
 /* A file for a result. Its place is examined at the beginning, so that an error is reported before
  * the work and not after an hour; it is made at the end. */
 struct ns_outfile {

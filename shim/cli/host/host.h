@@ -18,19 +18,6 @@ bool ns_host_is_meant(const char *only, const char *entry, size_t length);
  * start. */
 bool ns_host_judge_library(const char *library);
 
-/* The new text of one file. */
-struct ns_change {
-    char path[PATH_MAX];
-    char *text; /* NULL: the file is removed */
-    char *old;  /* the former text; NULL: there was no file */
-    bool done;
-};
-
-/* Replaces or removes the file as a whole; makes missing directories. Does nothing if the file has
- * this text already. An exit status; an error is printed and leaves the file unchanged. */
-int ns_change_make(struct ns_change *change);
-bool ns_change_undo(struct ns_change *change);
-
 int ns_host_preload_enable(const char *library);
 int ns_host_preload_disable(const char *only, bool *changed);
 
