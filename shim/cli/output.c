@@ -296,14 +296,6 @@ void ns_output_fact(const char *name, const char *format, ...)
     ns_output_text(entry, "text", text);
 }
 
-void ns_output_warning(const char *format, ...)
-{
-    char text[TEXT_MOST];
-    NS_FORMAT(text);
-    ns_output_line("warning: %s", text);
-    ns_output_text(ns_output_entry("warnings"), "text", text);
-}
-
 void ns_output_line(const char *format, ...)
 {
     char text[TEXT_MOST];

@@ -43,9 +43,6 @@ char *ns_sanitize(char *text);
 __attribute__((format(printf, 2, 3))) void ns_output_fact(const char *name, const char *format,
                                                           ...);
 
-/* A line "warning: text", or an entry with the member "text" in the list "warnings". */
-__attribute__((format(printf, 1, 2))) void ns_output_warning(const char *format, ...);
-
 /* A line of the text form only. */
 __attribute__((format(printf, 1, 2))) void ns_output_line(const char *format, ...);
 

@@ -131,7 +131,7 @@ int ns_run_main(void)
     if (!put_policy() || !put_library(&subject.reach) ||
         (log && !put_environment("NAGLESHIM_LOG", log)))
         return NS_EXIT_RUN_FAILED;
-    ns_environment_judge(false);
+    ns_environment_judge();
     if (ns_environment_off())
         WARN("%s", ns_environment_off());
     else if (subject.reach.program[0])

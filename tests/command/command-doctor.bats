@@ -127,10 +127,10 @@ CASES
 
 @test "doctor warns of variables that are misspelt or have an invalid value" {
     run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose "$NS" doctor "$T/ordinary"
-    expect 0 output has "warning: unknown variable NAGLESHIM_LOGFILE; did you mean NAGLESHIM_LOG_FILE?"
-    expect_part output "warning: NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
+    expect 0 stderr has "warning: unknown variable NAGLESHIM_LOGFILE; did you mean NAGLESHIM_LOG_FILE?"
+    expect_part stderr "warning: NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
     doctor "$T/ordinary"
-    expect_no_part output "warning: "
+    expect 0 stderr is ''
 }
 
 @test "doctor exits 2 with one message for wrong usage" {

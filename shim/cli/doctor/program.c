@@ -157,7 +157,7 @@ int ns_inspect_program(struct ns_subject *subject, bool by_name)
 
 void ns_inspect_end(void)
 {
-    ns_environment_judge(true);
+    ns_environment_judge();
     ns_findings_print(&findings);
 }
 

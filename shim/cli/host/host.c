@@ -148,7 +148,7 @@ int ns_host_main(void)
     char own[PATH_MAX];
     if (action == NOTHING || !is_clear(action, units))
         return NS_EXIT_ERROR;
-    ns_environment_judge(false);
+    ns_environment_judge();
     if (action == STATUS)
         return print_status();
     if (geteuid() != 0) {

@@ -205,7 +205,7 @@ static int check_here(void)
     const char *named = getenv("NAGLESHIM_POLICY"), *list = getenv("NAGLESHIM_POLICY_DIR");
     if (ns_environment_off())
         ns_say("warning: %s", ns_environment_off());
-    ns_environment_judge(false);
+    ns_environment_judge();
     if (named && *named)
         return check_file(NULL, NS_POLICY_NAMED);
     return check_directories(list && *list ? list : NS_POLICY_DIR_DEFAULT, false);

@@ -187,10 +187,13 @@ static int explain_socket(const struct ns_policy *policy, const struct ns_subjec
         return NS_FAIL("%s", strerror(ENOMEM));
     const struct ns_rule *rule = ns_match_socket(&set, facts);
     unsigned undecided = say_rules(policy, subject, facts, rule);
-    if (undecided)
-        ns_output_warning("%u rule%s undecided; the following holds if %s", undecided,
-                          undecided == 1 ? " is" : "s are",
-                          undecided == 1 ? "it does not match" : "none of them matches");
+    if (undecided) {
+        const char *text = ns_words("%u rule%s undecided; the following holds if %s", undecided,
+                                    undecided == 1 ? " is" : "s are",
+                                    undecided == 1 ? "it does not match" : "none of them matches");
+        ns_output_line("warning: %s", text);
+        ns_output_text(ns_output_entry("warnings"), "text", text);
+    }
     if (rule)
         say_rule(rule);
     else

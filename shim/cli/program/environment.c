@@ -41,15 +41,7 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-static void warn(bool is_report, const char *text)
-{
-    if (is_report)
-        ns_output_warning("%s", text);
-    else
-        ns_say("warning: %s", text);
-}
-
-static void judge_names(bool is_report)
+static void judge_names(void)
 {
     for (char **entry = environ; *entry; entry++) {
         const char *name = ns_words("%.*s", (int)strcspn(*entry, "="), *entry);
@@ -57,25 +49,24 @@ static void judge_names(bool is_report)
         if (strncmp(name, "NAGLESHIM_", strlen("NAGLESHIM_")) != 0)
             continue;
         if (!meant)
-            warn(is_report, ns_words("unknown variable %s; see 'nagleshim help'", name));
+            ns_say("warning: unknown variable %s; see 'nagleshim help'", name);
         else if (strcmp(name, meant) != 0)
-            warn(is_report, ns_words("unknown variable %s; did you mean %s?", name, meant));
+            ns_say("warning: unknown variable %s; did you mean %s?", name, meant);
     }
 }
 
-void ns_environment_judge(bool is_report)
+void ns_environment_judge(void)
 {
     const char *level = value_of("NAGLESHIM_LOG"), *list = value_of("NAGLESHIM_POLICY_DIR");
-    judge_names(is_report);
+    judge_names();
     /* The library reports nothing then. */
     if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
-        warn(is_report,
-             ns_words("NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program "
-                      "gets the built-in policy",
-                      list));
+        ns_say("warning: NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets "
+               "the built-in policy",
+               list);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
-        warn(is_report, ns_words("NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
-                                 ns_words_join(NS_TAKES_LOG, " or "), level));
+        ns_say("warning: NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
+               ns_words_join(NS_TAKES_LOG, " or "), level);
 }
 
 const char *ns_environment_off(void)

@@ -17,9 +17,8 @@
 
 /* --- environment.c: the variables that the library reads -------------------------------------- */
 
-/* Warns of each unknown variable and each invalid value: on stderr, or, if is_report is set, in the
- * output (cli/output.h). */
-void ns_environment_judge(bool is_report);
+/* Warns of each unknown variable and each invalid value. */
+void ns_environment_judge(void);
 
 /* A sentence if the kill switch NAGLESHIM_OFF is on: anything but empty or "0". NULL: it is not. */
 const char *ns_environment_off(void);
