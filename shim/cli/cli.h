@@ -52,9 +52,7 @@ struct ns_groups;
 /* Find and print the control groups that are cured. False, after a message: some are not known. */
 bool ns_cure_list_groups(struct ns_groups *groups);
 
-struct ns_watch_tally;
-
-/* Which process could not be examined, and what that needs. Some were denied. */
-const char *ns_watch_refusal(const struct ns_watch_tally *tally);
+/* Which process could not be examined, the last one of several, and what that needs. */
+const char *ns_watch_refusal(pid_t pid, int error, bool several);
 
 #endif

@@ -47,7 +47,7 @@ struct comparison {
     struct arm arms[ARMS];
     double p, late_p;
     char *preload, *policy_variable;
-    int failed[ARMS]; /* the status of a run that failed */
+    const char *failure; /* of a run; NULL: none */
     bool interrupted;
 };
 
@@ -96,7 +96,9 @@ static int run_once(struct comparison *comparison, unsigned number)
     int status = ns_diagnose_watch(&options, &child, &diagnosis);
     comparison->interrupted = diagnosis.interrupted;
     if (status == 0 && !diagnosis.interrupted && child.status != 0) {
-        comparison->failed[number] = child.status;
+        comparison->failure =
+            ns_words("a run %s the library failed with status %d, so nothing can be compared",
+                     number == WITH ? "with" : "without", child.status);
         status = NS_EXIT_ERROR;
     } else if (status == 0 && !diagnosis.interrupted) {
         count(&comparison->arms[number], &diagnosis);
@@ -122,10 +124,8 @@ static int run_all(struct comparison *comparison)
     }
     if (progress)
         ns_print(stderr, "\r\033[K");
-    for (unsigned number = 0; number < ARMS; number++)
-        if (comparison->failed[number])
-            ns_say("a run %s the library failed with status %d, so nothing can be compared",
-                   number == WITH ? "with" : "without", comparison->failed[number]);
+    if (comparison->failure)
+        ns_say("%s", comparison->failure);
     return comparison->interrupted ? NS_EXIT_INTERRUPTED : status;
 }
 

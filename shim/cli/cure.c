@@ -11,7 +11,6 @@
 #include "policy/find.h"
 #include "process/facts.h"
 #include "process/proc.h"
-#include "watch/watched.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -249,14 +248,12 @@ static int report(const struct ns_cure *cure)
     else if (cure->n_rows == 0 && !cure->unfound && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
-    const struct ns_watch_tally unseen = {.denied = cure->owners.denied,
-                                          .refused = cure->owners.refused,
-                                          .refusal = cure->owners.refusal};
+    const struct ns_owners *owners = &cure->owners;
     const bool is_denied = total[NS_CURE_DENIED] > 0 || ns_proc_is_denied(cure->refusal) ||
-                           (ns_cure_has_unowned(cure) && ns_proc_is_denied(unseen.refusal));
+                           (ns_cure_has_unowned(cure) && ns_proc_is_denied(owners->refusal));
     if (ns_cure_has_unowned(cure))
-        ns_say("%s could not be examined: %s", ns_count(unseen.denied, "process"),
-               ns_watch_refusal(&unseen));
+        ns_say("%s could not be examined: %s", ns_count(owners->denied, "process"),
+               ns_watch_refusal(owners->refused, owners->refusal, owners->denied > 1));
     else if (cure->unfound)
         ns_say("%s belong%s to no process that could be examined",
                ns_count(cure->unfound, "socket"), cure->unfound == 1 ? "s" : "");

@@ -110,14 +110,11 @@ static void warn_of_policy(const struct ns_process *process)
 
 static void warn_of_program(const struct ns_reach *reach)
 {
-    const char *reason = ns_reach_reason(reach->verdict);
-    if (reason && reach->is_script)
-        WARN("the library will not reach %s: its interpreter %s %s; 'nagleshim cure' changes its "
-             "sockets",
-             reach->program, reach->file, reason);
-    else if (reason)
-        WARN("the library will not reach %s: it %s; 'nagleshim cure' changes its sockets",
-             reach->program, reason);
+    const char *reason = ns_reach_reason(reach->verdict),
+               *what = reach->is_script ? ns_words("its interpreter %s", reach->file) : "it";
+    if (reason)
+        WARN("the library will not reach %s: %s %s; 'nagleshim cure' changes its sockets",
+             reach->program, what, reason);
 }
 
 int ns_run_main(void)

@@ -16,17 +16,11 @@ static void take_owner(void *context, struct ns_watched *watched)
         ns_option_add_pid(watched->pid);
 }
 
-/* Samples are not used. */
-static void ignore(void *context, struct ns_watched *watched, const struct ns_hold *hold)
-{
-    (void)context, (void)watched, (void)hold;
-}
-
 static int select_port(int port)
 {
     const pid_t everyone = 0, *pids = &everyone;
     struct ns_watch *watch;
-    int error = ns_watch_open(&pids, ignore, NULL, &watch);
+    int error = ns_watch_open(&pids, NULL, NULL, &watch);
     if (error)
         return ns_watch_say_error(0, error);
     ns_watch_each(watch, take_owner, &port);

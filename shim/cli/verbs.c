@@ -10,7 +10,6 @@
 
 #include <getopt.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -25,23 +25,6 @@
 enum { THREADS_MOST = 256 };
 enum { FLAG_EXITING = 0x4, FLAG_KERNEL_THREAD = 0x200000 }; /* linux/sched.h: PF_ */
 
-int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context)
-{
-    NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
-    const struct dirent *entry;
-    bool any = false;
-    if (!dir)
-        return -errno;
-    while ((entry = readdir(dir))) {
-        pid_t pid = atoi(entry->d_name);
-        if (pid <= 0)
-            continue;
-        any = true;
-        visit(context, pid);
-    }
-    return any ? 0 : -ENOENT;
-}
-
 FILE *ns_proc_stream(int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);

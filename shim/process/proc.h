@@ -66,10 +66,6 @@ static inline bool ns_proc_is_denied(int error)
     return error == -EPERM || error == -EACCES;
 }
 
-/* Calls visit for the number of each process that /proc shows. 0 or -errno; -ENOENT: /proc shows
- * no process. */
-int ns_proc_each(void (*visit)(void *context, pid_t pid), void *context);
-
 /* What follows the slices at the beginning of a control group's path: of the groups with names in
  * systemd's way, systemd itself has made only those in slices. The last part always follows. */
 const char *ns_proc_past_slices(const char *path);

@@ -52,7 +52,8 @@ static void take_look(struct ns_sampler *sampler, struct ns_connection *connecti
         return;
     ns_table_set_role(connection);
     connection->was_held = true;
-    sampler->held(sampler->context, &connection->watched, &hold);
+    if (sampler->held)
+        sampler->held(sampler->context, &connection->watched, &hold);
 }
 
 void ns_sampler_leave(struct ns_sampler *sampler, struct ns_connection *connection)

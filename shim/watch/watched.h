@@ -38,7 +38,7 @@ struct ns_watched {
     void *owner; /* for the caller; NULL at first */
 };
 
-/* Called for each hold that has ended. */
+/* Called for each hold that has ended; NULL: nobody asks. */
 typedef void (*ns_watch_held)(void *context, struct ns_watched *watched,
                               const struct ns_hold *hold);
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The exit status for the diagnosis alone. */
 static int status_of(const struct ns_diagnose_options *options,

@@ -401,26 +401,22 @@ static const struct ns_row *doubtful_row(const struct ns_diagnosis *diagnosis)
 static const char *no_stall(const struct ns_diagnosis *diagnosis)
 {
     unsigned connections = 0;
-    uint64_t requests = 0, late = 0, late_ns = 0;
     struct ns_verdict sum = {0};
     bool misses = false;
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
         const struct ns_row *row = diagnosis->rows[i];
         connections += row->connections;
-        requests += row->verdict.requests;
-        late += row->verdict.late;
-        late_ns += row->verdict.late_ns;
         ns_verdict_add(&sum, &row->verdict);
         misses |= row->misses;
     }
     if (diagnosis->grade == NS_GRADE_LATE)
         return ns_words("no stall: bytes were held %s, but no answer depended on them%s",
-                        times(late, late_ns), lateness(&sum));
-    if (requests == 0)
+                        times(sum.late, sum.late_ns), lateness(&sum));
+    if (sum.requests == 0)
         return ns_words("nothing to judge: on %s no request was answered",
                         ns_count(connections, "connection"));
     return ns_words("no stall: %s%s on %s, and Nagle's algorithm held none of them",
-                    misses ? "at least " : "", ns_count(requests, "request"),
+                    misses ? "at least " : "", ns_count(sum.requests, "request"),
                     ns_count(connections, "connection"));
 }
 

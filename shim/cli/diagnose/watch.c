@@ -229,19 +229,18 @@ static void take_tally(struct session *session)
                 diagnosis->forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
         NS_NOTE(diagnosis, "%s could not be examined: %s", ns_count(diagnosis->denied, "process"),
-                ns_watch_refusal(&tally));
+                ns_watch_refusal(tally.refused, tally.refusal, tally.denied > 1));
 }
 
-const char *ns_watch_refusal(const struct ns_watch_tally *tally)
+const char *ns_watch_refusal(pid_t pid, int error, bool several)
 {
     struct ns_state state = {.name = "?"};
-    ns_state_of(tally->refused, &state);
-    const bool is_full = tally->refusal == -EMFILE || tally->refusal == -ENFILE;
-    return ns_words("%s%d (%s) needs %s", tally->denied > 1 ? "the last, " : "process ",
-                    tally->refused, state.name,
-                    is_full                    ? "more descriptors (ulimit -Hn)"
-                    : tally->refusal == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
-                                               : "root, or CAP_SYS_PTRACE");
+    ns_state_of(pid, &state);
+    const bool is_full = error == -EMFILE || error == -ENFILE;
+    return ns_words("%s%d (%s) needs %s", several ? "the last, " : "process ", pid, state.name,
+                    is_full           ? "more descriptors (ulimit -Hn)"
+                    : error == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
+                                      : "root, or CAP_SYS_PTRACE");
 }
 
 int ns_watch_say_error(pid_t pid, int error)

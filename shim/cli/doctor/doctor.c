@@ -8,6 +8,7 @@
 #include "cli/program/program.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
+#include "process/scope.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -231,28 +232,39 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
         print_row(examination);
 }
 
-static void visit(void *context, pid_t pid)
+/* Lists the process if it has TCP sockets or the library, and counts it. */
+static void visit(unsigned census[KINDS], pid_t pid)
 {
     static struct ns_examination examination;
-    unsigned *census = context;
-    if (pid == getpid())
-        return;
-    int error = ns_examine(&examination, pid, false);
+    const struct ns_facts *facts = &examination.facts;
+    const int error = ns_examine(&examination, pid, false);
+    const bool is_denied = ns_proc_is_denied(error);
     if (error == -ETIMEDOUT)
-        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, examination.facts.name);
-    else if (error && error != -ESRCH && !ns_proc_is_denied(error))
-        ns_output_fact("not read", "process %d (%s): %s", pid, examination.facts.name,
-                       strerror(-error));
-    census[STUCK] += error && error != -ESRCH && !ns_proc_is_denied(error);
-    if (ns_proc_is_denied(error))
-        census[DENIED]++;
-    else if (error || examination.facts.proc.state.is_kernel_thread)
-        ;
-    else if (examination.facts.sockets > 0 || examination.facts.loaded.path[0])
+        ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, facts->name);
+    else if (error && error != -ESRCH && !is_denied)
+        ns_output_fact("not read", "process %d (%s): %s", pid, facts->name, strerror(-error));
+    if (error)
+        census[is_denied ? DENIED : STUCK] += error != -ESRCH;
+    else if (facts->sockets > 0 || facts->loaded.path[0])
         list(census, &examination);
     else
-        census[OTHERS]++;
+        census[OTHERS] += !facts->proc.state.is_kernel_thread;
     ns_words_forget();
+}
+
+/* False: /proc shows no process. */
+static bool visit_all(unsigned census[KINDS])
+{
+    NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    bool any = false;
+    while (dir && (entry = readdir(dir))) {
+        const pid_t pid = atoi(entry->d_name);
+        any |= pid > 0;
+        if (pid > 0 && pid != getpid())
+            visit(census, pid);
+    }
+    return any;
 }
 
 static int conclude(const unsigned census[KINDS])
@@ -295,7 +307,7 @@ static int show_table(const pid_t *pids)
     unsigned census[KINDS] = {0};
     ns_output_expect("processes");
     int failed = list_chosen(pids, census);
-    if (!*pids && ns_proc_each(visit, census) != 0)
+    if (!*pids && !visit_all(census))
         return NS_FAIL("/proc is not mounted or cannot be read");
     cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
     for (unsigned i = 0; i < KINDS; i++)

@@ -7,7 +7,6 @@
 #include "cli/program/program.h"
 #include "policy/find.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -33,8 +33,11 @@ static int find_program(const char *word, const struct ns_reach *reach)
             ns_program_say_not_found(word);
         return error == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;
     }
-    if (!ns_subject_is_program(reach))
-        return NS_EXIT_ERROR;
+    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
+        return NS_FAIL("'%s' is %s, not a program", reach->program,
+                       S_ISDIR(st.st_mode) ? "a directory" : "a special file");
+    if (access(reach->program, X_OK) != 0)
+        return NS_FAIL("'%s' is not executable: %s", reach->program, strerror(errno));
     if (reach->verdict == NS_REACH_UNKNOWN && access(reach->program, R_OK) != 0) {
         ns_say("cannot read '%s', which may only be executed: %s", reach->program, strerror(errno));
         return errno == EACCES ? NS_EXIT_DENIED : NS_EXIT_ERROR;

@@ -108,9 +108,6 @@ struct ns_subject {
 void ns_subject_describe(struct ns_subject *subject, char *word, char *const *args,
                          unsigned n_args);
 
-/* False, after a message, if the file is not a program: a directory, data. */
-bool ns_subject_is_program(const struct ns_reach *reach);
-
 /* Find its policy, or read file unless that is NULL. Prints every file tried on stdout and errors
  * on stderr. Returns false if the library would be disabled. */
 bool ns_subject_find_policy(const struct ns_subject *subject, const char *file,

@@ -220,17 +220,6 @@ void ns_subject_describe(struct ns_subject *subject, char *word, char *const *ar
     process->args = subject->args;
 }
 
-bool ns_subject_is_program(const struct ns_reach *reach)
-{
-    struct stat st;
-    if (stat(reach->program, &st) == 0 && !S_ISREG(st.st_mode))
-        return NS_REFUSE("'%s' is %s, not a program", reach->program,
-                         S_ISDIR(st.st_mode) ? "a directory" : "a special file");
-    if (access(reach->program, X_OK) != 0)
-        return NS_REFUSE("'%s' is not executable: %s", reach->program, strerror(errno));
-    return true;
-}
-
 static void print_tried(const char *path, int error)
 {
     const char *result = error == 0         ? "taken"

@@ -41,7 +41,8 @@ static void print_summary(FILE *out, const struct ns_top *top)
                 "not sampled (too short or too many)");
     if (tally->denied > 0)
         print_count(out, tally->denied, "process",
-                    ns_words("not examined: %s", ns_watch_refusal(tally)));
+                    ns_words("not examined: %s",
+                             ns_watch_refusal(tally->refused, tally->refusal, tally->denied > 1)));
     ns_print(out, "\n\n");
 }
 
@@ -68,7 +69,6 @@ static int places(const char *text)
     return n;
 }
 
-/* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 /* The column LIBRARY. */
 static const char *library_of(const struct ns_row_process *process)
 {
@@ -76,6 +76,7 @@ static const char *library_of(const struct ns_row_process *process)
     return is_cured ? "cured" : ns_shim_name(process->shim);
 }
 
+/* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "process/facts.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
