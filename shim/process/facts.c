@@ -46,50 +46,14 @@ static void read_group(struct ns_facts *facts)
 /* Is it a variable of the program, and not one that sessions and services have? */
 static bool is_of_program(const char *name)
 {
-    static const char *const others[] = {
-        "PWD",
-        "OLDPWD",
-        "SHLVL",
-        "_",
-        "TERM*",
-        "COLORTERM",
-        "USER",
-        "LOGNAME",
-        "HOME",
-        "MAIL",
-        "SHELL",
-        "LANG*",
-        "LC_*",
-        "PATH",
-        "HOST*",
-        "*COLORS*",
-        "SSH_*",
-        "XDG_*",
-        "DBUS_*",
-        "SUDO_*",
-        "LD_*",
-        "TMUX*",
-        "STY",
-        "WINDOW*",
-        "DISPLAY",
-        "LINES",
-        "COLUMNS",
-        "INVOCATION_ID",
-        "JOURNAL_STREAM",
-        "SYSTEMD_*",
-        "MANAGERPID",
-        "NOTIFY_SOCKET",
-        "LISTEN_*",
-        "WATCHDOG_*",
-        "TMPDIR",
-        "EDITOR",
-        "PAGER",
-    };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (fnmatch(others[i], name, 0) == 0)
-            return false;
-    return name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] ==
-           '\0';
+    static const char others[] =
+        "@(PWD|OLDPWD|SHLVL|_|TERM*|COLORTERM|USER|LOGNAME|HOME|MAIL|SHELL|LANG*|LC_*|PATH|HOST*|"
+        "*COLORS*|SSH_*|XDG_*|DBUS_*|SUDO_*|LD_*|TMUX*|STY|WINDOW*|DISPLAY|LINES|COLUMNS|"
+        "INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_*|MANAGERPID|NOTIFY_SOCKET|LISTEN_*|WATCHDOG_*|"
+        "TMPDIR|EDITOR|PAGER)";
+    static const char of_a_name[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    return name[strspn(name, of_a_name)] == '\0' && fnmatch(others, name, FNM_EXTMATCH) != 0;
 }
 
 /* The variables that it has and this command lacks. Are there several that name directories of the
@@ -110,8 +74,8 @@ static void read_variables(struct ns_facts *facts)
             continue;
         found +=
             length > 1 && strncmp(proc->exe, value + 1, length) == 0 && proc->exe[length] == '/';
-        if (*entry && is_of_program(entry) &&
-            strlen(entry) + 3 < sizeof facts->origin.variables - used)
+        if (*entry && strlen(entry) + 3 < sizeof facts->origin.variables - used &&
+            is_of_program(entry))
             used += (size_t)snprintf(facts->origin.variables + used,
                                      sizeof facts->origin.variables - used, "%s%s",
                                      used ? ", " : "", entry);

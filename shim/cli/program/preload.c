@@ -94,14 +94,10 @@ const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_
  * to run if it is not the first library. */
 static bool is_sanitizer(const char *entry, size_t length)
 {
-    static const char *const patterns[] = {"lib[almt]san.so*", "libubsan.so*", "libhwasan.so*",
-                                           "libclang_rt.*san[.-]*"};
     char path[PATH_MAX];
     snprintf(path, sizeof path, "/%.*s", (int)length, entry);
-    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
-        if (fnmatch(patterns[i], strrchr(path, '/') + 1, 0) == 0)
-            return true;
-    return false;
+    return fnmatch("@(lib@([almt]|ub|hwa)san.so*|libclang_rt.*san[.-]*)", ns_path_base(path),
+                   FNM_EXTMATCH) == 0;
 }
 
 /* Adds the entries of old, without our libraries: the sanitizers' libraries, or the others. */
