@@ -69,22 +69,13 @@ static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_
     const struct {
         struct ns_rule rule;
         bool is_known;
-        const char *why, *why_open;
+        const char *name, *why;
     } keys[] = {
-        {{.process = rule->process}, true, "\"process\" names other programs", NULL},
-        {{.args = rule->args}, true, "\"args\" matches no argument", NULL},
-        {{.role = rule->role},
-         facts->role != NS_ROLE_UNKNOWN,
-         "\"role\" is different",
-         "it has \"role\", and --role is not given"},
-        {{.local = rule->local},
-         facts->local.known,
-         "\"local\" has other addresses or ports",
-         "it has \"local\", and --local is not given"},
-        {{.remote = rule->remote},
-         facts->remote.known,
-         "\"remote\" has other addresses or ports",
-         "it has \"remote\", and --remote is not given"},
+        {{.process = rule->process}, true, "process", "names other programs"},
+        {{.args = rule->args}, true, "args", "matches no argument"},
+        {{.role = rule->role}, facts->role != NS_ROLE_UNKNOWN, "role", "is different"},
+        {{.local = rule->local}, facts->local.known, "local", "has other addresses or ports"},
+        {{.remote = rule->remote}, facts->remote.known, "remote", "has other addresses or ports"},
     };
     const char *open = NULL;
     *is_open = false;
@@ -93,9 +84,11 @@ static const char *explain_mismatch(const struct ns_rule *rule, const struct ns_
         const struct ns_ruleset set = {.rules = &single, .n_rules = 1};
         if (ns_match_process(single, process) && ns_match_socket(&set, facts))
             continue;
+        const char *name = keys[i].name;
         if (keys[i].is_known)
-            return keys[i].why;
-        open = open ? open : keys[i].why_open;
+            return ns_words("\"%s\" %s", name, keys[i].why);
+        if (!open)
+            open = ns_words("it has \"%s\", and --%s is not given", name, name);
     }
     *is_open = open != NULL;
     return open;
