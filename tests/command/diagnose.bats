@@ -805,22 +805,3 @@ while True:
     # Eleven times 256 at most; all of them five times a second would be 20000.
     holds "$(grep -c schedstat "$T/calls") >= 256 && $(grep -c schedstat "$T/calls") <= 3500" || unexpected
 }
-
-@test "a process that is stuck in the kernel is skipped and named, and no command waits for it" {
-    local pid words
-    [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
-    mkdir "$T/fuse"
-    ns_start server unshare --mount "$python" tests/helpers/stuck.py "$T/fuse"
-    ns_wait_for "$T/server.out" '^stuck '
-    pid=$(field stuck "$T/server.out")
-    # The control: reading its arguments does not end.
-    run timeout 1 cat "/proc/$pid/cmdline"
-    expect_status 124
-    for words in "diagnose --pid $pid --for 1" "doctor --pid $pid" "doctor --all" "cure --pid $pid --dry-run" "top --pid $pid --once"; do
-        # shellcheck disable=SC2086 # words
-        run timeout --signal=KILL 20 "$NS" $words
-        [[ $status -lt 124 ]]
-        expect_part output "stuck"
-    done
-    kill -KILL "$pid" "${NS_PID[server]}"
-}

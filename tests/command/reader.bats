@@ -67,14 +67,22 @@ C
     [[ $(grep '</dev/zero>' "$T/calls" | grep -vc O_PATH) -eq 0 ]] || wrong "it was opened:" "$T/calls"
 }
 
-# stuck NAME FORM [USER]: starts such a process (tests/helpers/stuck.py), and sets pid to it.
+# stuck NAME FORM [USER]: starts a process that makes others wait (tests/helpers/stuck.py).
 stuck() {
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
     mkdir "$T/$1"
     ns_start "$1" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "${@:2}"
-    ns_wait_for "$T/$1.out" '^stuck '
-    pid=$(field stuck "$T/$1.out")
-    [[ $2 == fifo ]] || also "$1 itself" "$pid"
+}
+
+# are_stuck NAME...: waits until these are, and sets pids to the processes that make others wait.
+are_stuck() {
+    local name
+    pids=()
+    for name; do
+        ns_wait_for "$T/$name.out" '^stuck '
+        pids+=("$(field stuck "$T/$name.out")")
+        also "$name itself" "${pids[-1]}"
+    done
 }
 
 # children PID: how many it has, with zombies.
@@ -83,29 +91,39 @@ children() {
 }
 
 @test "no command waits for a process that makes it wait, by a FIFO, a page of a dead file system or a lock" {
-    local form words
+    local form words status running=() pids
     for form in fifo page lock; do
         stuck "$form" "$form"
-        for words in "doctor --all" "doctor --pid $pid" "diagnose --pid $pid --for 0.5" "cure --pid $pid --dry-run" \
-            "top --pid $pid --once --interval 0.5"; do
+    done
+    are_stuck fifo page lock
+    # The control: reading the arguments of the last one does not end.
+    run timeout 1 cat "/proc/${pids[2]}/cmdline"
+    expect_status 124
+    for form in fifo page lock; do
+        for words in "doctor --pid" "diagnose --for 0.5 --pid" "cure --dry-run --pid" "top --once --interval 0.5 --pid"; do
             # shellcheck disable=SC2086 # words
-            within 5 "$NS" $words
-            [[ $form == fifo || $output$stderr == *stuck* ]] || unexpected "$form: $words"
+            ns_start "$form: $words" timeout -s KILL 10 "$NS" $words "${NS_PID[$form itself]}"
+            running+=("$form: $words")
         done
-        [[ $form == fifo ]] || ns_stop "$form itself"
-        ns_stop "$form"
+    done
+    ns_start "stuck: all" timeout -s KILL 10 "$NS" doctor --all
+    for words in "${running[@]}" "stuck: all"; do
+        status=0
+        ns_join "$words" || status=$?
+        [[ $status -lt 124 ]] || wrong "it did not end within 10 s: $words" "$T/$words.err" || return
+        [[ $words == fifo* ]] || grep -q stuck "$T/$words.out" "$T/$words.err" || wrong "$words:" "$T/$words.out" "$T/$words.err" || return
     done
 }
 
 @test "a signal ends a command at once, however many processes make it wait one after the other" {
-    local i start words pids=()
-    for ((i = 0; i < 6; i++)); do
-        stuck "s$i" lock
-        pids+=(--pid "$pid")
+    local name start words pids
+    for name in s{1..6}; do
+        stuck "$name" lock
     done
+    are_stuck s{1..6}
     for words in "top --interval 0.5" diagnose "cure --follow"; do
         # shellcheck disable=SC2086 # words
-        ns_start command "$NS" $words "${pids[@]}"
+        ns_start command "$NS" $words "${pids[@]/#/--pid=}"
         while [[ $(children "${NS_PID[command]}") -eq 0 ]]; do sleep 0.01; done
         sleep 0.3 # of the second that it waits for each
         start=$EPOCHREALTIME
@@ -115,8 +133,10 @@ children() {
 }
 
 @test "an undo or a list that cannot treat the sockets of a stuck process ends with status 1" {
+    local pids
     stuck lock lock
-    within 5 "$NS" cure --undo --pid "$pid"
+    are_stuck lock
+    within 5 "$NS" cure --undo --pid "${pids[0]}"
     expect 1 output has 'sockets not changed: it is stuck in the kernel'
     within 5 "$NS" cure --list
     expect 1 output has 'sockets not changed: it is stuck in the kernel'
@@ -176,10 +196,11 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
 }
 
 @test "beside twelve processes that are stuck, a service of metrics has no child left but its reader" {
-    local i
-    for ((i = 0; i < 12; i++)); do
-        stuck "s$i" lock
+    local name pids
+    for name in s{1..12}; do
+        stuck "$name" lock
     done
+    are_stuck s{1..12}
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     timeout 60 bash -c 'until grep -q "library=\"stuck\"} 12" "$1" 2>/dev/null; do sleep 0.2; done' first "$T/metrics" ||
         wrong "no process is stuck:" "$T/metrics" "$T/top.err" || return
@@ -187,10 +208,11 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
 }
 
 @test "of readers that even SIGKILL does not end, eight are kept, and none is started after them" {
-    local i most=0 n
-    for ((i = 0; i < 11; i++)); do
-        stuck "p$i" page $((70000 + i))
+    local user most=0 n pids
+    for user in {70000..70010}; do
+        stuck "$user" page "$user"
     done
+    are_stuck {70000..70010}
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     until grep -q 'library="stuck"} 11' "$T/metrics" 2>/dev/null; do
         n=$(children "${NS_PID[top]}") || wrong "top has ended:" "$T/top.err" || return
@@ -204,10 +226,11 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
 }
 
 @test "a user whose processes hold readers hides no process of another user" {
-    local i n
-    for ((i = 0; i < 9; i++)); do
-        stuck "p$i" page 70000
+    local name n pids
+    for name in p{1..9}; do
+        stuck "$name" page 70000
     done
+    are_stuck p{1..9}
     victim
     "${stalling[@]:0:3}" 127.0.0.1 "$port" 100000 >/dev/null &
     NS_STARTED+=("$!")
