@@ -150,7 +150,7 @@ outcome() {
 
     # A new connection acknowledges at once for some rounds. If each round takes 44 ms, a short warm-up must do.
     if [[ $verdict != flows ]]; then
-        rounds=20
+        rounds=12
         warmup=4
     fi
     # Of the records, a third stalls, as chance has it.

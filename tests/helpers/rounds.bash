@@ -20,13 +20,11 @@ run_once() {
 # rounds_are VERDICT: runs the programs of the arrays server, client, on_server and on_client.
 rounds_are() {
     local verdict=$1 rounds=100 warmup=20 stalls median delayed
-    if [[ $verdict != flows ]]; then
-        rounds=20
-        warmup=4
-    fi
-    if [[ $verdict == late ]] && ! kernel_bounds_delayed_acks; then
-        verdict=stalls
-    fi
+    [[ $verdict != late ]] || kernel_bounds_delayed_acks || verdict=stalls
+    case $verdict in
+    late) rounds=20 warmup=4 ;;
+    stalls) rounds=10 warmup=4 ;; # the kernel counts a delayed ACK for each
+    esac
     in_time run_once "$rounds" "$verdict"
 }
 

@@ -17,8 +17,8 @@ setup() {
 # round). Both ends are on one CPU if the array pin says so, since segments depend on which end runs first.
 run_pattern() {
     local on_server=() on_client=("${@:4}") server client
-    read -ra server <<<"${pin[*]} $python tests/probes/turns.py server 0 $3 1 $1"
-    read -ra client <<<"${pin[*]} $python tests/probes/turns.py client 127.0.0.1 PORT $3 1 $2"
+    read -ra server <<<"${pin[*]} $python -S tests/probes/turns.py server 0 $3 1 $1"
+    read -ra client <<<"${pin[*]} $python -S tests/probes/turns.py client 127.0.0.1 PORT $3 1 $2"
     run_both
     stalls=$(field stalls "$T/client.out") median=$(field median_us "$T/client.out") both=$(field both "$T/client.out")
 }
@@ -27,8 +27,8 @@ run_pattern() {
 # learns. The median round then takes less than MOST us. A quarter of the rounds is not counted.
 cured() {
     local pin=() stalls median both delayed
-    run_pattern "$1" "$2" 32
-    [[ $stalls -ge 22 ]]
+    run_pattern "$1" "$2" 20
+    [[ $stalls -ge 13 ]]
     in_time cured_once "$1" "$2" "${3:-5000}"
 }
 
@@ -153,7 +153,7 @@ compare() {
 
 # short_connections PRELOAD: fifty clients in turn, with three requests each. Sets segments to those of all of them.
 short_connections() {
-    ns_serve server env LD_PRELOAD="$1" "$python" tests/probes/turns.py server 0 3 50 : r1 s20 w1
+    ns_serve server env LD_PRELOAD="$1" "$python" -S tests/probes/turns.py server 0 3 50 : r1 s20 w1
     for _ in {1..50}; do
         timeout 20 "$python" -S tests/probes/turns.py client 127.0.0.1 "$port" 3 1 : w1 r1 3>&-
     done >"$T/client.out"
@@ -189,7 +189,7 @@ short_connections() {
 }
 
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
-    ns_serve server "$python" tests/probes/turns.py server 0 60 4 : r1 w1
+    ns_serve server "$python" -S tests/probes/turns.py server 0 60 4 : r1 w1
     [[ $(NAGLESHIM_LOG=info LD_PRELOAD="$LIBRARY" "$python" 2>&1 3>&- -c "import socket, time
 for turn in range(240):
     s = socket.create_connection(('127.0.0.1', $port)) if turn % 60 == 0 else s

@@ -60,10 +60,10 @@ turns() {
     [[ $measured != server ]] || side=far
     before=$(acks_of "$side")
     # shellcheck disable=SC2086 # words
-    ns_serve server "${FAR[@]}" "${at_server[@]}" "$python" tests/probes/turns.py server 0 $1
+    ns_serve server "${FAR[@]}" "${at_server[@]}" "$python" -S tests/probes/turns.py server 0 $1
     for ((count = 0; count < ${3:-1}; count++)); do
         # shellcheck disable=SC2086 # words
-        timeout 60 "${timed[@]}" "${at_client[@]}" "$python" tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
+        timeout 60 "${timed[@]}" "${at_client[@]}" "$python" -S tests/probes/turns.py client 10.99.0.2 "$port" $2 >"$T/client.out" 3>&-
     done
     ns_join server
     total=$(acks_of "$side")
@@ -163,8 +163,8 @@ waits_for_two() {
 # median, p99 and segments.
 trickle() {
     local known
-    ns_serve server "${FAR[@]}" "$python" tests/probes/trickle.py sink 2003
-    timeout 60 "${timed[@]}" "${@:3}" "$python" tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
+    ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003
+    timeout 60 "${timed[@]}" "${@:3}" "$python" -S tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
     ns_join server
     acks_of near >/dev/null
     segments=$(field data <(grep '^near packets' "$T/line.out"))
