@@ -259,8 +259,3 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1
     PATH=/nowhere::/bin:/usr/bin run --separate-stderr "$NS" run -- static
     expect_part stderr "the library will not reach ./static: it is linked statically"
 }
-
-@test "run exits with 125 if its help cannot be written" {
-    run bash -c '"$0" run --help >/dev/full' "$NS"
-    expect 125 output has "nagleshim: cannot write to standard output"
-}
