@@ -45,18 +45,13 @@ void ns_before_replacing(int fd, int copy);
 /* Before close_range with these arguments. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
 
-/* Before a child is made that gets this process's sockets. replaced: the child becomes another
- * program. */
-void ns_before_child(bool replaced);
-
-/* The same before clone() with these flags. clears and its result: see ns_process_shares. */
+/* ns_handover_begins before clone() with these flags. clears and its result: see ns_process_shares. */
 int *ns_before_clone(unsigned long flags, bool clears);
 
 /* In a child that has its own memory. */
 void ns_in_child(void);
 
-/* Before this process becomes another program, and before it ends. */
-void ns_before_exec(void);
+/* Before this process ends. */
 void ns_before_end(void);
 
 /* After ns_real_load_all. */

@@ -14,12 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-void ns_before_child(bool replaced)
-{
-    if (!ns_has_other_fds()) /* which also forgets an earlier vfork, so that the child does */
-        ns_handover_begins(replaced ? NS_SPAWN : NS_FORK);
-}
-
 void ns_in_child(void)
 {
     ns_process_forked(ns_fd_any());
@@ -29,7 +23,7 @@ void ns_in_child(void)
 #define FORKS(name)                                                                                \
     NS_EXPORT pid_t name(void)                                                                     \
     {                                                                                              \
-        ns_before_child(false);                                                                    \
+        ns_handover_begins(NS_FORK);                                                               \
         pid_t pid = NS_REAL(name)();                                                               \
         if (pid == 0)                                                                              \
             ns_in_child();                                                                         \
@@ -41,7 +35,7 @@ FORKS(_Fork)
 /* Forks inside libc; only the child returns. */
 NS_EXPORT int daemon(int keep_directory, int keep_files)
 {
-    ns_before_child(false);
+    ns_handover_begins(NS_FORK);
     int result = NS_REAL(daemon)(keep_directory, keep_files);
     if (result == 0) {
         if (!keep_files) /* 0 to 2 are /dev/null now */
@@ -50,13 +44,6 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
         ns_in_child();
     }
     return result;
-}
-
-/* Pending work in a child of vfork belongs to its parent, which sends it itself. */
-void ns_before_exec(void)
-{
-    if (!ns_has_other_fds())
-        ns_handover_begins(NS_EXEC);
 }
 
 #define NS_CALL(...)
@@ -102,7 +89,7 @@ static void list_copy(char **array, size_t count, const char *first, va_list *li
     {                                                                                              \
         NS_LIST_TO_ARRAY(arguments, first);                                                        \
         va_end(list);                                                                              \
-        ns_before_exec();                                                                          \
+        ns_handover_begins(NS_EXEC);                                                               \
         return NS_REAL(array_form)(program, arguments);                                            \
     }
 EXEC_LIST(execl, execv)
@@ -115,7 +102,7 @@ NS_EXPORT int execle(const char *path, const char *first, ...)
         (void)va_arg(list, const char *); /* the NULL before the environment */
     char *const *environment = va_arg(list, char *const *);
     va_end(list);
-    ns_before_exec();
+    ns_handover_begins(NS_EXEC);
     return NS_REAL(execve)(path, arguments, environment);
 }
 
@@ -144,7 +131,7 @@ int *ns_before_clone(unsigned long flags, bool clears)
     if (ns_has_other_fds())
         return NULL;
     if (!(flags & CLONE_VM)) {
-        ns_before_child(false);
+        ns_handover_begins(NS_FORK);
         return NULL;
     }
     if (flags & CLONE_FILES && !(flags & CLONE_THREAD))
@@ -153,7 +140,7 @@ int *ns_before_clone(unsigned long flags, bool clears)
         return NULL;
     if ((flags & SUSPENDED) != CLONE_VFORK)
         return ns_process_shares(clears);
-    ns_before_child(true); /* as with vfork, only this thread waits */
+    ns_handover_begins(NS_SPAWN); /* as with vfork, only this thread waits */
     ns_vfork_parent = getpid();
     return NULL;
 }

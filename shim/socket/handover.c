@@ -104,7 +104,9 @@ void ns_handover_all_unseen(void)
 
 void ns_handover_begins(enum ns_start how)
 {
-    if (ns_process_is_disabled())
+    /* Pending work in a child of vfork belongs to its parent, which sends it itself. The question
+     * also forgets an earlier vfork, so that the child does. */
+    if (ns_has_other_fds() || ns_process_is_disabled())
         return;
     ns_flush_process(); /* other threads' too: the child has only this thread */
     bool concerned = ns_process_has_made() || ns_process_is_child();
