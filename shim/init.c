@@ -3,13 +3,11 @@
  * on stdout. Prints on stderr only if NAGLESHIM_LOG asks for it, or if NAGLESHIM_POLICY or
  * NAGLESHIM_LOG itself is wrong. */
 #include "calls/calls.h"
-#include "traffic/push.h"
 #include "report/log.h"
 #include "policy/find.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/system.h"
-#include "traffic/pending.h"
 #include "report/report.h"
 #include "report/status.h"
 
@@ -20,7 +18,6 @@
 #include <unistd.h>
 
 static struct ns_ruleset rules;
-static bool working;
 
 /* The process's names for patterns and for the search for a policy. exe has room for PATH_MAX. */
 static void process_facts(struct ns_process *process, char *exe)
@@ -187,7 +184,6 @@ __attribute__((constructor)) static void begin(void)
         ns_fd_open(1u << 20);
         register_inherited();
         ns_loader_start();
-        working = true;
         ns_status_begin(NS_STATUS_ACTIVE);
     }
     errno = saved;
@@ -195,9 +191,5 @@ __attribute__((constructor)) static void begin(void)
 
 __attribute__((destructor)) static void end(void)
 {
-    int saved = errno;
-    if (working)
-        ns_flush_process();
-    ns_report_end();
-    errno = saved;
+    ns_before_end();
 }
