@@ -211,12 +211,7 @@ long ns_seccomp(long operation, long flags, long program)
 
 NS_EXPORT int prctl(int option, ...)
 {
-    unsigned long argument[4];
-    va_list arguments;
-    va_start(arguments, option);
-    for (int i = 0; i < 4; i++)
-        argument[i] = va_arg(arguments, unsigned long);
-    va_end(arguments);
+    NS_GATHER(unsigned long, argument, 4, option);
     if (option == PR_SET_TSC && argument[0] == PR_TSC_SIGSEGV)
         ns_push_without_tsc();
     return INSTALLS(option == PR_SET_SECCOMP &&
