@@ -73,7 +73,7 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
     ns_push_set_pause(conn, rule);
-    if (rule->send == NS_SEND_AUTO_CORK && ns_push_holds_no_more())
+    if (rule->send == NS_SEND_AUTO_CORK && NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST)
         ns_conn_no_batch(conn, NS_WAS_LATE);
     if (rings)
         ns_conn_no_batch(conn, NS_RING);
@@ -368,7 +368,7 @@ void ns_socket_closing(int fd)
      * duplicate, a child or a thread inside a read may keep the socket open. And a close with
      * unread data is a reset (RFC 2525, 2.17), which drops unsent bytes. */
     ns_push(fd, conn);
-    if (NS_GET(conn, references) > 1 && ns_conn_is_pending(conn))
-        ns_acknowledge(fd, conn); /* it is on no list of the other descriptors */
+    if (NS_GET(conn, references) > 1)
+        ns_acknowledge(fd, conn); /* what is pending: it is on no list of the other descriptors */
     ns_conn_drop(conn);
 }

@@ -54,11 +54,6 @@ void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
     NS_PUT(conn, pause, (uint8_t)pause);
 }
 
-bool ns_push_holds_no_more(void)
-{
-    return NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST;
-}
-
 /* Set an option that makes the socket send. If fd was closed by a way that the library cannot see,
  * another descriptor of the connection is tried. 0 or -errno. */
 static int set(int fd, struct ns_conn *conn, int option, int value)

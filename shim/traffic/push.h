@@ -25,9 +25,6 @@ void ns_push_without_tsc(void);
 /* Choose the milliseconds after which a held write of conn is late, by its rule. */
 void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
 
-/* auto-cork: were bursts very late on NS_UNHELD_MOST connections, so that new ones do not hold? */
-bool ns_push_holds_no_more(void);
-
 /* Set the kernel's TCP_NODELAY to the value that the connection's rule requires, unless a burst is
  * held there. */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);

@@ -30,10 +30,4 @@
 NS_WORD_MEMBER(ns_burst, ns_conn_burst, uint64_t, burst)
 NS_WORD_MEMBER(ns_ack_state, ns_conn_ack, uint64_t, ack_state)
 
-/* Must something be sent there before the thread waits? */
-static inline bool ns_conn_is_pending(const struct ns_conn *conn)
-{
-    return NS_GET(conn, held) || ns_ack_is_pending(ns_conn_ack(conn));
-}
-
 #endif

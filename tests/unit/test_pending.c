@@ -181,13 +181,13 @@ static void begin(void)
 static bool is_sound(bool jumped)
 {
     for (int i = 0; i < CONNECTIONS; i++)
-        if (ns_conn_is_pending(conns[i]) && !ns_pending_has(fds[i]) && !jumped)
+        if (ns_pending_is(conns[i]) && !ns_pending_has(fds[i]) && !jumped)
             return false;
     for (int i = 0; i < CONNECTIONS; i++)
         write_to(i);
     ns_flush_pending();
     for (int i = 0; i < CONNECTIONS; i++)
-        if (ns_conn_is_pending(conns[i]) || ns_pending_has(fds[i]))
+        if (ns_pending_is(conns[i]) || ns_pending_has(fds[i]))
             return false;
     return !ns_pending_any() && !NS_GET(&ns_thread, groups);
 }
