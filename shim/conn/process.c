@@ -17,11 +17,6 @@ _Atomic uint8_t ns_process_generation;
 static _Atomic pid_t maker; /* this process, once it has made a socket; or: */
 enum { SEVERAL = -1 };      /* processes share this memory and the descriptors: no pid tells */
 
-void ns_process_disable(bool disabled)
-{
-    atomic_store(&ns_process_disabled, disabled);
-}
-
 bool ns_process_has_other_fds(void)
 {
     if (ns_process_is_disabled())

@@ -42,10 +42,8 @@ static inline bool ns_has_other_fds(void)
  * CLOSE_RANGE_UNSHARE) leaves the table to the others. */
 bool ns_process_has_threads(void);
 
-/* From now on (disabled) every socket is left alone, without any system call: a seccomp filter may
- * kill the process for one. The table stays, for options that could not be undone. */
-void ns_process_disable(bool disabled);
-
+/* While it is set, every socket is left alone, without any system call: a seccomp filter may kill
+ * the process for one. The table stays, for options that could not be undone. */
 extern _Atomic bool ns_process_disabled;
 static inline bool ns_process_is_disabled(void)
 {

@@ -179,7 +179,7 @@ bool ns_handover_disable(void)
         return true;
     ns_process_has_made();
     ns_fd_each(disable_one, NULL);
-    ns_process_disable(true);
+    atomic_store(&ns_process_disabled, true);
     ns_status_disabled("it installed a seccomp filter");
     ns_report_disabled(true);
     return true;
@@ -189,7 +189,7 @@ void ns_handover_enable(void)
 {
     if (atomic_fetch_sub(&filters, 1) != 1)
         return;
-    ns_process_disable(false);
+    atomic_store(&ns_process_disabled, false);
     ns_report_disabled(false);
     ns_status_enabled();
     for (unsigned fd = 0; fd < atomic_load(&ns_fd_used); fd++) {
