@@ -97,11 +97,7 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
         rule = ns_match_socket(rules, &facts);
     if (!rule)
         return;
-    NS_PUT(conn, send, (uint8_t)rule->send);
-    NS_PUT(conn, ack, (uint8_t)rule->ack);
-    ns_conn_no_batch(conn, NS_RING);
-    ns_enforce_nodelay(fd, conn);
-    ns_socket_limit_acks(fd, conn);
+    take_rule(fd, conn, rule, true);
     count(conn, rule);
     NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
 }
