@@ -17,11 +17,7 @@ static _Atomic uint32_t threads;
 
 void ns_thread_begin(void)
 {
-    uint32_t id;
-    do
-        id = atomic_fetch_add(&threads, 1) + 1;
-    while (id == 0); /* 0 means none; only after 4 294 967 295 threads */
-    ns_thread.id = id;
+    ns_thread.id = atomic_fetch_add(&threads, 1) + 1;
 }
 
 void ns_pending_set(int fd)
