@@ -45,8 +45,8 @@ void ns_before_replacing(int fd, int copy);
 /* Before close_range with these arguments. */
 void ns_before_close_range(unsigned low, unsigned high, int flags);
 
-/* ns_handover_begins before clone() with these flags. clears and its result: see ns_process_shares. */
-int *ns_before_clone(unsigned long flags, bool clears);
+/* Before clone() with these flags. */
+void ns_before_clone(unsigned long flags);
 
 /* In a child that has its own memory. */
 void ns_in_child(void);

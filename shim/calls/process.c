@@ -125,24 +125,23 @@ ENDS(quick_exit, (int status), (status))
 ENDS(_exit, (int status), (status))
 ENDS(_Exit, (int status), (status))
 
-int *ns_before_clone(unsigned long flags, bool clears)
+void ns_before_clone(unsigned long flags)
 {
-    enum { SUSPENDED = CLONE_VFORK | CLONE_SETTLS };
     if (ns_has_other_fds())
-        return NULL;
+        return;
     if (!(flags & CLONE_VM)) {
         ns_handover_begins(NS_FORK);
-        return NULL;
+    } else if (flags & (CLONE_THREAD | CLONE_FILES)) {
+        if (!(flags & CLONE_THREAD))
+            ns_process_shares_all();
+    } else if (ns_process_is_disabled()) {
+        return;
+    } else if ((flags & (CLONE_VFORK | CLONE_SETTLS)) == CLONE_VFORK) {
+        ns_handover_begins(NS_SPAWN); /* as with vfork, only this thread waits */
+        ns_vfork_parent = getpid();
+    } else {
+        ns_clone_parent = getpid();
     }
-    if (flags & CLONE_FILES && !(flags & CLONE_THREAD))
-        ns_process_shares_all();
-    if (flags & (CLONE_THREAD | CLONE_FILES) || ns_process_is_disabled())
-        return NULL;
-    if ((flags & SUSPENDED) != CLONE_VFORK)
-        return ns_process_shares(clears);
-    ns_handover_begins(NS_SPAWN); /* as with vfork, only this thread waits */
-    ns_vfork_parent = getpid();
-    return NULL;
 }
 
 /* The function of a child that has its own memory, and with it a copy of this. */
@@ -161,24 +160,15 @@ static int run_in_child(void *at)
 }
 
 /* The child may share this memory and not the descriptors. clone() takes at most three more
- * arguments of register size: where the kernel stores the child's id, its TLS, and where it stores
- * 0 when the child is done with this memory. */
+ * arguments of register size. */
 NS_EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 {
     NS_GATHER(long, more, 3, argument);
-    int *clear = ns_before_clone((unsigned long)flags,
-                                 !(flags & (CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID)));
-    if (clear) {
-        flags |= CLONE_CHILD_CLEARTID;
-        more[2] = (long)clear;
-    }
+    ns_before_clone((unsigned long)flags);
     struct body own = {body, argument};
     bool apart = body && !(flags & CLONE_VM);
-    int pid = NS_REAL(clone)(apart ? run_in_child : body, stack, flags, apart ? &own : argument,
-                             more[0], more[1], more[2]);
-    if (clear && pid < 0)
-        __atomic_store_n(clear, 0, __ATOMIC_SEQ_CST);
-    return pid;
+    return NS_REAL(clone)(apart ? run_in_child : body, stack, flags, apart ? &own : argument,
+                          more[0], more[1], more[2]);
 }
 
 NS_EXPORT int unshare(int flags)

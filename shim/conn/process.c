@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 _Thread_local pid_t ns_vfork_parent;
-_Atomic uint64_t ns_clone_children;
-static _Atomic pid_t clone_parent; /* the process that has made the last of them */
+_Atomic pid_t ns_clone_parent;
 
 _Atomic bool ns_process_disabled;
 _Atomic uint8_t ns_process_generation;
@@ -21,22 +20,10 @@ bool ns_process_has_other_fds(void)
 {
     if (ns_process_is_disabled())
         return false;
-    pid_t self = getpid(), parent = atomic_load(&ns_clone_children) ? clone_parent : 0;
+    pid_t self = getpid(), parent = atomic_load(&ns_clone_parent);
     if (ns_vfork_parent == self)
         ns_vfork_parent = 0; /* the child has ended or become another program */
     return (parent && parent != self) || ns_vfork_parent != 0;
-}
-
-int *ns_process_shares(bool clears)
-{
-    atomic_store(&clone_parent, getpid());
-    uint64_t children = atomic_load(&ns_clone_children);
-    while (clears && !(uint32_t)children)
-        if (atomic_compare_exchange_weak(&ns_clone_children, &children, children | 1))
-            return (int *)(void *)&ns_clone_children +
-                   (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__); /* its low half */
-    atomic_fetch_or(&ns_clone_children, UINT64_C(1) << 32);
-    return NULL;
 }
 
 bool ns_process_has_threads(void)
@@ -76,8 +63,8 @@ void ns_process_forked(bool shares)
         atomic_store(&ns_process_generation, next ? next : 1);
         atomic_store(&maker, 0);
     }
-    if (atomic_load(&ns_clone_children)) /* the parent's children share the parent's memory */
-        atomic_store(&ns_clone_children, 0);
+    if (atomic_load(&ns_clone_parent)) /* the parent's children share the parent's memory */
+        atomic_store(&ns_clone_parent, 0);
     if (ns_vfork_parent && ns_vfork_parent != NS_PROCESS_NONE)
         ns_vfork_parent = 0;
 }

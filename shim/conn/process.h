@@ -15,25 +15,18 @@
 extern _Thread_local pid_t ns_vfork_parent;
 enum { NS_PROCESS_NONE = -1 };
 
-/* Children made by clone() with CLONE_VM that may use this memory. Low half: 1 while one such child
- * does; the kernel sets it to 0 when the child ends or becomes another program
- * (CLONE_CHILD_CLEARTID, clone(2)). High half: always 1 after a child whose end the kernel does not
- * report. */
-extern _Atomic uint64_t ns_clone_children;
+/* The process whose clone() with CLONE_VM has made a child that may use this memory for ever, since
+ * nobody tells when it ends; 0: there is none. */
+extern _Atomic pid_t ns_clone_parent;
 
 bool ns_process_has_other_fds(void);
 
-/* Before a clone() whose child shares this memory. clears: the call can pass the kernel an address
- * at which it stores 0 when the child no longer uses the memory. Returns that address; NULL: none
- * for this child. */
-int *ns_process_shares(bool clears);
-
-/* Does the caller use a different descriptor table? Two loads, and a getpid() while memory is
+/* Does the caller use a different descriptor table? Two loads, and a getpid() once memory was
  * shared. */
 static inline bool ns_has_other_fds(void)
 {
     return __builtin_expect(ns_vfork_parent != 0 ||
-                                atomic_load_explicit(&ns_clone_children, memory_order_relaxed),
+                                atomic_load_explicit(&ns_clone_parent, memory_order_relaxed),
                             0) &&
            ns_process_has_other_fds();
 }

@@ -101,15 +101,6 @@ counted() {
     done
 }
 
-@test "once a child that shared the program's memory has ended or called exec, the program makes no getpid" {
-    local way
-    for way in ends execs stays; do
-        trace "$T/$way" getpgid "$LIBRARY" "$PROBES/steps" connected "child-$way"
-    done
-    run ! grep -w getpid "$T/ends" "$T/execs"
-    grep -qw getpid "$T/stays" # because a close by the child concerns the child's own descriptors
-}
-
 # faults LIBRARY: the page faults of a forked child, summed over five processes, which are loaded at different addresses.
 faults() {
     for _ in 1 2 3 4 5; do

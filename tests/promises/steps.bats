@@ -208,11 +208,6 @@ does_under() {
     does 'connected write fork' 'write fork'
 }
 
-@test "the kernel tells the program, not the library, of a child's end if the program has asked for it" {
-    does 'connected write*2 child-clears clone-writes write*2' "write nodelay=1 write fork gone \
-fork write nodelay=0 write*5 nodelay=1 gone write nodelay=0 write"
-}
-
 # The parent ends at any time.
 @test "what a daemon makes is its own, and what it writes to /dev/null is no answer" {
     local seen

@@ -212,53 +212,6 @@ static int ends_at_once(void *unused)
     return 0;
 }
 
-static int becomes_sleep(void *unused)
-{
-    char *arguments[] = {"sleep", "60", NULL}, *environment[] = {NULL};
-    (void)unused;
-    return execve("/bin/sleep", arguments, environment);
-}
-
-static int stays(void *unused)
-{
-    (void)unused;
-    pause();
-    return 0;
-}
-
-/* Makes and closes descriptors after a child that has shared the memory. */
-static void after_child(int (*child)(void *), bool waits)
-{
-    int way[2];
-    EXPECT(pipe2(way, O_CLOEXEC) == 0);
-    pid_t pid = clone_in_memory(child, NULL, 0);
-    RAW(close, way[1], 0, 0, 0);
-    if (waits) /* the pipe ends with the child, or with its exec */
-        EXPECT(RAW(read, way[0], &byte, 1, 0) == 0);
-    RAW(getpgid, 0, 0, 0, 0);
-    EXPECT(pipe2(way, O_CLOEXEC) == 0 && write(way[1], "!", 1) == 1 && read(way[0], &byte, 1) == 1);
-    close(way[1]);
-    close(way[0]);
-    RAW(kill, pid, SIGKILL, 0, 0);
-    RAW(wait4, pid, NULL, 0, 0);
-}
-
-/* The kernel stores 0 where the program wants it, when the child has ended. */
-SCENARIO("child-clears")
-{
-    enum { STACK = 256 * 1024 };
-    static _Atomic int word = 1;
-    char *stack = malloc(STACK);
-    child_ended(clone(ends_at_once, stack + STACK, CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, NULL,
-                      NULL, NULL, &word),
-                0);
-    EXPECT(word == 0);
-}
-
-SCENE("child-ends", after_child(ends_at_once, true))
-SCENE("child-execs", after_child(becomes_sleep, true))
-SCENE("child-stays", after_child(stays, false))
-
 SCENARIO("spawn")
 {
     pid_t pid;
