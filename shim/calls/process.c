@@ -127,7 +127,7 @@ ENDS(_Exit, (int status), (status))
 
 void ns_before_clone(unsigned long flags)
 {
-    if (ns_has_other_fds())
+    if (ns_has_other_fds()) /* in a child of vfork that calls vfork, the first parent stays noted */
         return;
     if (!(flags & CLONE_VM)) {
         ns_handover_begins(NS_FORK);
@@ -137,12 +137,22 @@ void ns_before_clone(unsigned long flags)
     } else if (ns_process_is_disabled()) {
         return;
     } else if ((flags & (CLONE_VFORK | CLONE_SETTLS)) == CLONE_VFORK) {
-        ns_handover_begins(NS_SPAWN); /* as with vfork, only this thread waits */
+        ns_handover_begins(NS_SPAWN); /* only this thread waits */
         ns_vfork_parent = getpid();
     } else {
         ns_clone_parent = getpid();
     }
 }
+
+/* vfork returns twice into its caller's frame, so no C function can call it. The exported one jumps
+ * to the address that this returns, with the stack as it was. */
+void *ns_vfork_begin(void);
+__attribute__((used)) void *ns_vfork_begin(void)
+{
+    ns_before_clone(CLONE_VM | CLONE_VFORK);
+    return (void *)NS_REAL(vfork);
+}
+NS_JUMPS("vfork", "ns_vfork_begin");
 
 /* The function of a child that has its own memory, and with it a copy of this. */
 struct body {
