@@ -35,8 +35,7 @@ bool ns_kernel_has_ulp(int fd)
 {
     char name[16] = "";
     socklen_t len = sizeof name;
-    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, NS_ULP_OPTION, name, &len)) == 0 &&
-           len > 0;
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, name, &len)) == 0 && len > 0;
 }
 
 /* Members of struct tcp_info, as words: libc's struct is older. */

@@ -5,8 +5,6 @@
 
 #include "policy/match.h"
 
-#define NS_ULP_OPTION 31 /* TCP_ULP (linux/tcp.h, 4.13) */
-
 /* Do socket()'s arguments make a TCP or MPTCP socket? */
 bool ns_kernel_is_tcp(int domain, int type, int protocol);
 

@@ -69,10 +69,6 @@ void ns_policy_free(struct ns_policy *policy)
     ns_arena_free(&memory);
 }
 
-#ifndef SO_BUSY_POLL /* glibc before 2.18; include/uapi/asm-generic/socket.h */
-#define SO_BUSY_POLL 46
-#endif
-
 const struct ns_sockopt ns_sockopts[NS_SOCKOPT_COUNT] = {
 #define NS_SOCKOPT_ROW(name, level, number, least, most) {#name, level, number, least, most},
 #include "policy/sockopts.def"

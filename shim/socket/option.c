@@ -16,10 +16,6 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
-#ifndef TCP_FASTOPEN_CONNECT
-#define TCP_FASTOPEN_CONNECT 30 /* linux/tcp.h, 4.11 */
-#endif
-
 /* The application has removed its cork. Nagle's algorithm, if on, may hold the last segment. */
 static void uncorked(int fd, struct ns_conn *conn)
 {
@@ -86,7 +82,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case NS_DELACK_OPTION:
         NS_PUT(conn, delack, NS_DELACK_THEIRS);
         break;
-    case NS_ULP_OPTION:
+    case TCP_ULP:
     case TCP_FASTOPEN_CONNECT:
     case TCP_REPAIR:
         ns_conn_no_batch(conn, NS_NO_PUSH);
@@ -114,7 +110,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
             errno = -result;
         return result < 0 ? -1 : 0;
     }
-    if (level == IPPROTO_TCP && (option == TCP_CORK || option == NS_ULP_OPTION))
+    if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
         ns_push(fd, conn); /* held bytes leave before the application's own corking begins */
     result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)
