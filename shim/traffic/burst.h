@@ -11,11 +11,10 @@
 #include <stdint.h>
 
 struct ns_burst {
-    uint16_t writes;    /* in the current burst, modulo 65 536 */
-    uint16_t at;        /* milliseconds: of the second write; while held, of the last write */
-    uint8_t doubt;      /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
-    uint8_t longs : 2;  /* long bursts in a row, at most NS_BURST_SURE */
-    uint8_t timely : 6; /* long bursts since doubt changed */
+    uint16_t writes; /* in the current burst, modulo 65 536 */
+    uint16_t at;     /* milliseconds: of the second write; while held, of the last write */
+    uint8_t doubt;   /* late burst ends, minus one for each NS_BURST_TIMELY long bursts */
+    uint8_t longs;   /* long bursts in a row, or since doubt became what it is, if there is any */
     /* The thread has waited since the peer's last data, and written again. */
     uint8_t crossing : 1;
     uint8_t single : 1; /* the last burst was one write, or only its second one was held */
@@ -55,7 +54,7 @@ static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned
     if (from >= NS_BURST_LONG && burst->crossing)
         return (unsigned)NS_BURST_ROOM
                << burst->doubt / 2; /* a stream whose line is full is late, too */
-    if (from >= NS_BURST_LONG && burst->longs == NS_BURST_SURE && !burst->doubt)
+    if (from >= NS_BURST_LONG && burst->longs >= NS_BURST_SURE && !burst->doubt)
         return 1;
     return from << burst->doubt;
 }
@@ -65,7 +64,6 @@ static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned
 static inline void ns_burst_doubted(struct ns_burst *burst, bool certain)
 {
     burst->longs = 0;
-    burst->timely = 0;
     if (certain)
         burst->doubt = NS_BURST_DOUBT_MOST;
     else if (burst->doubt < NS_BURST_DOUBT_MOST)
@@ -76,13 +74,13 @@ static inline void ns_burst_doubted(struct ns_burst *burst, bool certain)
 static inline void ns_burst_ended(struct ns_burst *burst)
 {
     if (burst->writes >= NS_BURST_LONG) {
-        if (burst->longs < NS_BURST_SURE)
+        if (burst->longs < NS_BURST_TIMELY)
             burst->longs++;
-        if (burst->doubt && ++burst->timely >= NS_BURST_TIMELY) {
-            burst->timely = 0;
+        if (burst->doubt && burst->longs == NS_BURST_TIMELY) {
+            burst->longs = 0;
             burst->doubt--;
         }
-    } else if (burst->writes) {
+    } else if (burst->writes && !burst->doubt) {
         burst->longs = 0;
     }
     if (burst->writes)
