@@ -110,7 +110,7 @@ void ns_socket_goes_on(int fd, struct ns_conn *conn)
         NS_PUT(conn, kind, NS_CONN_ASK);
         ns_socket_use(fd, false);
     } else if (NS_GET(conn, kind) == NS_CONN_MANAGED && NS_GET(conn, rule)) {
-        ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
+        ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .here = 1});
         take_rule(fd, conn, NS_GET(conn, rule), atomic_load(&unseen));
     }
     if (ns_conn_is_tracked(conn) && atomic_load(&unseen))
@@ -279,7 +279,7 @@ static void choose(int fd, struct ns_conn *conn)
     if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
         ns_conn_no_batch(conn, NS_NO_PUSH);
     NS_PUT(conn, in_flight, NS_FLIGHT_UNSEEN);
-    ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .heard = 1});
+    ns_conn_ack_put(conn, (struct ns_ack_state){.interactive = 1, .here = 1});
     if (kind.listens)
         listening(fd, conn, true);
     else if (kind.connected)

@@ -21,7 +21,6 @@
 
 struct ns_ack_state {
     uint64_t interactive : 1; /* the kernel delays its ACKs here */
-    uint64_t heard : 1;       /* data was read */
     uint64_t pending : 1;     /* data was read and neither answered nor acknowledged */
     uint64_t sent : 1;        /* it was acknowledged, and nothing came or went since */
     uint64_t seen : 1;        /* a read has found no more data since */
@@ -35,7 +34,7 @@ struct ns_ack_state {
     uint64_t every : 3;       /* one read in 1 << every was late, before this term */
     uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
-    uint64_t here : 6;        /* what was read since the last wait, in 128 bytes */
+    uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint64_t), "loaded and stored as one word");
 
@@ -109,7 +108,7 @@ static inline unsigned ns_ack_waits(struct ns_ack_state state, unsigned waits)
 /* Is there anything that ns_ack_wrote would change? */
 static inline bool ns_ack_is_carried(struct ns_ack_state state)
 {
-    return state.pending || state.sent || (state.heard && !state.interactive);
+    return state.pending || state.sent || (state.here && !state.interactive);
 }
 
 static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, unsigned spent)
@@ -204,7 +203,6 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint3
 {
     unsigned here = ns_ack_amount(size) + (ns_ack_waits(*state, epoch) ? 0 : state->here);
     state->here = (here < 63 ? here : 63) & 63;
-    state->heard = 1;
     state->seen = 0;
     if (ns_ack_shows(*state, epoch)) {
         unsigned age = ns_ack_age(*state, us);
@@ -235,7 +233,8 @@ static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
     if (state->pending)
         ns_ack_spend(state, state->skips || late, 0);
     ns_ack_try(state);
-    state->interactive |= state->heard;
+    if (state->here)
+        state->interactive = 1;
     ns_ack_clear(state);
 }
 

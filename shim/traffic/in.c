@@ -103,7 +103,7 @@ static void note_second_read(int fd, struct ns_conn *conn, struct ns_ack_state s
 static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
 {
     unsigned age = ns_ack_age(*state, us), asks = NS_GET(conn, asks);
-    if (state->interactive || !state->heard || !age)
+    if (state->interactive || !state->here || !age)
         return;
     if (is_late(fd, conn, state, age, 1)) {
         NS_PUT(conn, asks, 64);

@@ -168,7 +168,7 @@ static void near_writes(struct world *world)
     bool late = ns_ack_is_pending(world->state) && limited(world) && world->due == 0;
     ns_ack_wrote(&world->state, late);
     learn(world, before);
-    world->pingpong |= world->state.heard;
+    world->pingpong |= world->state.here > 0;
     acknowledge(world, 1);
 }
 
@@ -516,7 +516,7 @@ CHECK(check_kernel_mode)
     OK(ns_ack_is_pending(state), "a socket that others write to does not count as only read");
     OK(ns_ack_waits(state, 1) == 0 && ns_ack_waits(state, 5) == 4,
        "its thread's waits are counted");
-    state = (struct ns_ack_state){.heard = 1};
+    state = (struct ns_ack_state){.here = 1};
     ns_ack_wrote(&state, false);
     OK(state.interactive, "a write after TCP_QUICKACK begins the interactive mode again");
 }
