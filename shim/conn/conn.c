@@ -85,7 +85,7 @@ static void give_back(struct ns_conn *conn)
 
 static void reset(struct ns_conn *conn)
 {
-    /* The members of one byte: all but kind, which the caller sets. */
+    /* The small members: all but kind, which the caller sets. */
     _Atomic uint8_t *bytes = (_Atomic uint8_t *)conn;
     for (size_t i = offsetof(struct ns_conn, role); i < offsetof(struct ns_conn, writer); i++)
         atomic_store_explicit(&bytes[i], 0, memory_order_relaxed);

@@ -52,8 +52,7 @@ struct ns_conn {
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
     _Atomic uint8_t pause;          /* ms after which a held write is late: see burst.h */
-    _Atomic uint8_t alone;          /* waits before writes, since the last read, modulo 64 */
-    _Atomic uint8_t full;           /* for so many times 64 of them Nagle's algorithm stays on */
+    _Atomic uint16_t alone;         /* waits before writes, since the last read: out.c */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */

@@ -133,7 +133,6 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
             ns_push(fd, conn);
     }
     NS_PUT(conn, alone, 0);
-    NS_PUT(conn, full, 0);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
