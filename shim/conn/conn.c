@@ -17,7 +17,8 @@ enum {
  * write. */
 struct slab {
     struct ns_conn conns[COUNT];
-    _Atomic uint32_t next[COUNT]; /* 1 + the number of the next free object; 0: none */
+    struct ns_view *_Atomic views; /* of the objects; NULL: no rule has rewritten an option here */
+    _Atomic uint32_t next[COUNT];  /* 1 + the number of the next free object; 0: none */
 };
 
 /* The first slab is static: for fewer sockets there is no system call, and untouched pages cost no
@@ -48,9 +49,15 @@ static struct ns_conn *take_free(void)
         if (number == UINT32_MAX)
             return NULL;
         struct slab *slab = slab_at(number / COUNT);
-        uint32_t next = atomic_load(&slab->next[number % COUNT]);
-        if (atomic_compare_exchange_weak(&free_list, &list, changed(list, next)))
-            return &slab->conns[number % COUNT];
+        uint32_t within = number % COUNT, next = atomic_load(&slab->next[within]);
+        if (!atomic_compare_exchange_weak(&free_list, &list, changed(list, next)))
+            continue;
+        struct ns_view *views = atomic_load(&slab->views);
+        if (views) {
+            NS_PUT(&views[within], hidden, 0);
+            NS_PUT(&views[within], deferred, 0);
+        }
+        return &slab->conns[within];
     }
 }
 
@@ -69,13 +76,30 @@ static struct ns_conn *take_new(void)
     }
 }
 
+static struct slab *slab_of(const struct ns_conn *conn, uint32_t *index)
+{
+    struct slab *slab;
+    *index = 0;
+    while (slab = slab_at(*index), conn < slab->conns || conn >= slab->conns + COUNT)
+        ++*index;
+    return slab;
+}
+
+struct ns_view *ns_conn_view(const struct ns_conn *conn, bool make)
+{
+    uint32_t index;
+    struct slab *slab = slab_of(conn, &index);
+    struct ns_view *views = atomic_load(&slab->views);
+    if (!views && make && !ns_process_is_disabled())
+        views = ns_pages_put(&slab->views, NULL, COUNT * sizeof *views);
+    return views ? &views[conn - slab->conns] : NULL;
+}
+
 static void give_back(struct ns_conn *conn)
 {
-    uint32_t index = 0, within;
-    struct slab *slab;
-    while (slab = slab_at(index), conn < slab->conns || conn >= slab->conns + COUNT)
-        index++;
-    within = (uint32_t)(conn - slab->conns);
+    uint32_t index;
+    struct slab *slab = slab_of(conn, &index);
+    uint32_t within = (uint32_t)(conn - slab->conns);
     uint64_t list = atomic_load(&free_list);
     do
         atomic_store(&slab->next[within], (uint32_t)list);
@@ -97,11 +121,6 @@ static void reset(struct ns_conn *conn)
     NS_PUT(conn, writer, 0);
     NS_PUT(conn, burst, 0);
     NS_PUT(conn, rule, NULL);
-    struct ns_view *view = NS_GET(conn, view);
-    if (view) {
-        NS_PUT(view, hidden, 0);
-        NS_PUT(view, deferred, 0);
-    }
 }
 
 struct ns_conn *ns_conn_make(void)

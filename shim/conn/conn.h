@@ -27,7 +27,8 @@ enum ns_conn_kind {
     NS_CONN_MANAGED, /* a connection that a rule applies to */
 };
 
-/* The options of one socket that a rule rewrites, by index into ns_sockopts. */
+/* The options of one socket that a rule rewrites, by index into ns_sockopts. All is 0 until a rule
+ * rewrites an option. */
 struct ns_view {
     _Atomic uint32_t hidden;   /* bits: getsockopt answers from value */
     _Atomic uint32_t deferred; /* bits: set before the rule was known, to asked */
@@ -37,10 +38,10 @@ struct ns_view {
 _Static_assert(NS_SOCKOPT_COUNT <= 32, "one bit per option");
 
 struct ns_conn {
-    _Atomic uint8_t kind; /* enum ns_conn_kind */
-    _Atomic uint8_t role; /* enum ns_role */
-    _Atomic uint8_t send; /* enum ns_send */
-    _Atomic uint8_t ack;  /* enum ns_ack */
+    _Alignas(64) _Atomic uint8_t kind; /* enum ns_conn_kind; one cache line per connection */
+    _Atomic uint8_t role;              /* enum ns_role */
+    _Atomic uint8_t send;              /* enum ns_send */
+    _Atomic uint8_t ack;               /* enum ns_ack */
     _Atomic uint8_t nonblock;
     _Atomic uint8_t app_nodelay;    /* the TCP_NODELAY that the application has set */
     _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has while nothing is held */
@@ -60,10 +61,8 @@ struct ns_conn {
     _Atomic uint64_t ack_state;     /* struct ns_ack_state */
     _Atomic uint64_t burst;         /* struct ns_burst */
     const struct ns_rule *_Atomic rule;
-    /* NULL until a rule rewrites an option here. Never freed, since a thread may be reading it. */
-    struct ns_view *_Atomic view;
 };
-_Static_assert(sizeof(struct ns_conn) <= 64, "one cache line per connection");
+_Static_assert(sizeof(struct ns_conn) == 64, "one cache line per connection");
 
 /* in_flight */
 enum {
@@ -135,5 +134,9 @@ bool ns_conn_hold(struct ns_conn *conn);
 
 /* Drop a reference. The last one releases the object. */
 void ns_conn_drop(struct ns_conn *conn);
+
+/* The view of a connection. make: allocates it if there is none. NULL: there is none, or no memory.
+ * Never freed, since a thread may be reading it. */
+struct ns_view *ns_conn_view(const struct ns_conn *conn, bool make);
 
 #endif

@@ -3,14 +3,11 @@
  * set before its socket's rule was known. */
 #include "socket/rewrite.h"
 
-#include "base/memory.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 
 #include <limits.h>
-
-enum { SLAB_SIZE = 64 * 1024 };
 
 /* Options that any rule of this process rewrites: one bit for each index. */
 static uint32_t rewritten;
@@ -23,33 +20,10 @@ void ns_rewrite_open(const struct ns_ruleset *rules)
                 rewritten |= UINT32_C(1) << index;
 }
 
-/* Views come from slabs that are never freed: a thread may be reading any of them. */
-struct slab {
-    _Atomic unsigned used;
-    struct ns_view views[];
-};
-enum { VIEWS_PER_SLAB = (SLAB_SIZE - sizeof(struct slab)) / sizeof(struct ns_view) };
-
-/* The view of a connection, made if necessary. NULL if there is no memory. */
-static struct ns_view *view_make(struct ns_conn *conn)
+/* The view of a connection; NULL: no rule has rewritten an option there. */
+static struct ns_view *view_of(const struct ns_conn *conn)
 {
-    static struct slab *_Atomic current;
-    struct ns_view *view = NS_GET(conn, view);
-    if (view)
-        return view;
-    struct slab *slab = atomic_load(&current);
-    for (;;) {
-        unsigned index = slab ? atomic_fetch_add(&slab->used, 1) : VIEWS_PER_SLAB;
-        if (index < VIEWS_PER_SLAB) {
-            view = &slab->views[index];
-            break;
-        }
-        slab = ns_pages_put(&current, slab, SLAB_SIZE);
-        if (!slab)
-            return NULL;
-    }
-    struct ns_view *expected = NULL;
-    return atomic_compare_exchange_strong(&conn->view, &expected, view) ? view : expected;
+    return rewritten ? ns_conn_view(conn, false) : NULL;
 }
 
 /* From now on getsockopt returns value. */
@@ -81,7 +55,7 @@ static int set_ruled(int fd, struct ns_conn *conn, int index,
                      const struct ns_sockopt_action *action, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
-    struct ns_view *view = view_make(conn);
+    struct ns_view *view = ns_conn_view(conn, true);
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
     if (action->verb == NS_SOCKOPT_IGNORE) {
@@ -100,7 +74,7 @@ static int set_ruled(int fd, struct ns_conn *conn, int index,
 static int set_deferred(int fd, struct ns_conn *conn, int index, int value)
 {
     const struct ns_sockopt *row = &ns_sockopts[index];
-    struct ns_view *view = view_make(conn);
+    struct ns_view *view = ns_conn_view(conn, true);
     if (!view)
         return ns_kernel_set(fd, row->level, row->option, value);
     tell_as_asked(view, index, value);
@@ -123,13 +97,13 @@ static void undo(int fd, struct ns_view *view, int index)
 
 bool ns_rewrite_waits(const struct ns_conn *conn)
 {
-    const struct ns_view *view = NS_GET(conn, view);
+    const struct ns_view *view = view_of(conn);
     return NS_GET(conn, kind) == NS_CONN_FRESH && view && NS_GET(view, deferred);
 }
 
 void ns_rewrite_set_waiting(int fd, const struct ns_conn *conn)
 {
-    const struct ns_view *view = NS_GET(conn, view);
+    const struct ns_view *view = view_of(conn);
     for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
         if (NS_GET(view, deferred) & UINT32_C(1) << index)
             ns_kernel_set(fd, ns_sockopts[index].level, ns_sockopts[index].option,
@@ -138,14 +112,14 @@ void ns_rewrite_set_waiting(int fd, const struct ns_conn *conn)
 
 void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
 {
-    struct ns_view *view = NS_GET(conn, view);
-    if (!rewritten)
+    struct ns_view *view = rewritten ? ns_conn_view(conn, true) : NULL;
+    if (!view)
         return;
     for (int index = 0; index < NS_SOCKOPT_COUNT; index++) {
         const struct ns_sockopt *row = &ns_sockopts[index];
         const struct ns_sockopt_action *action = rule ? &rule->sockopts[index] : NULL;
         bool acts = action && action->verb > NS_SOCKOPT_PASS;
-        bool asked = view && NS_GET(view, deferred) & UINT32_C(1) << index;
+        bool asked = NS_GET(view, deferred) & UINT32_C(1) << index;
         if (index == NS_SOCKOPT_SO_RCVLOWAT && (acts || asked))
             ns_conn_set_lowat(conn, true);
         if (asked) {
@@ -157,9 +131,9 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
             }
             atomic_fetch_and(&view->hidden, ~(UINT32_C(1) << index));
             ns_kernel_set(fd, row->level, row->option, value);
-        } else if (acts && action->verb == NS_SOCKOPT_SET && view_make(conn)) {
-            set_hidden(fd, NS_GET(conn, view), index, action->value);
-        } else if (!acts && view && NS_GET(view, hidden) & UINT32_C(1) << index) {
+        } else if (acts && action->verb == NS_SOCKOPT_SET) {
+            set_hidden(fd, view, index, action->value);
+        } else if (!acts && NS_GET(view, hidden) & UINT32_C(1) << index) {
             undo(fd, view, index); /* from the rule of the listener or of an earlier connect */
         }
     }
@@ -167,10 +141,10 @@ void ns_rewrite_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule)
 
 void ns_rewrite_inherit(struct ns_conn *conn, const struct ns_conn *from)
 {
-    struct ns_view *source = NS_GET(from, view);
+    struct ns_view *source = view_of(from);
     if (!source || !NS_GET(source, hidden))
         return;
-    struct ns_view *view = view_make(conn);
+    struct ns_view *view = ns_conn_view(conn, true);
     if (!view)
         return;
     for (int index = 0; index < NS_SOCKOPT_COUNT; index++)
@@ -196,7 +170,7 @@ int ns_rewrite_set(int fd, struct ns_conn *conn, int level, int option, int valu
 
 bool ns_rewrite_answer(const struct ns_conn *conn, int level, int option, int *answer)
 {
-    struct ns_view *view = NS_GET(conn, view);
+    const struct ns_view *view = view_of(conn);
     int index = view ? ns_sockopt_by_number(level, option) : -1;
     if (index < 0 || !(NS_GET(view, hidden) & UINT32_C(1) << index))
         return false;
