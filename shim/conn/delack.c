@@ -15,7 +15,7 @@ static _Atomic int delack_default = -1;
 void ns_delack_bound(int fd, struct ns_conn *conn)
 {
     int unlimited = atomic_load_explicit(&delack_default, memory_order_relaxed);
-    if (unlimited == 0 || NS_GET(conn, delack))
+    if (unlimited == 0 || NS_GET(conn, delack) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (unlimited < 0)
         unlimited = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);

@@ -19,7 +19,7 @@ static inline bool ns_delack_is_ours(const struct ns_conn *conn)
     return NS_GET(conn, delack) == NS_DELACK_OURS;
 }
 
-/* Set the limit, unless the socket has one. */
+/* Set the limit, unless the socket has one, or its rule leaves ACKs alone. */
 void ns_delack_bound(int fd, struct ns_conn *conn);
 
 /* The socket came from outside: a limit that is neither the kernel's nor the library's stays. */

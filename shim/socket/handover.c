@@ -31,7 +31,7 @@ static void push_and_limit(int fd, struct ns_conn *conn)
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks))
         return;
     ns_enforce_nodelay(fd, conn);
-    ns_socket_limit_acks(fd, conn);
+    ns_delack_bound(fd, conn);
 }
 
 void ns_handover_unseen(int fd)

@@ -66,7 +66,7 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
         ns_socket_changed();
         if (NS_GET(conn, kind) != NS_CONN_LISTENER &&
             NS_GET(conn, no_batch) & (NS_UNSEEN | NS_RING))
-            ns_socket_limit_acks(fd, conn);
+            ns_delack_bound(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, no_batch))
             ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */
         break;

@@ -26,12 +26,6 @@ void ns_socket_open(const struct ns_ruleset *ruleset)
     ns_rewrite_open(ruleset);
 }
 
-void ns_socket_limit_acks(int fd, struct ns_conn *conn)
-{
-    if (NS_GET(conn, ack) == NS_ACK_BEFORE_WAIT)
-        ns_delack_bound(fd, conn);
-}
-
 void ns_socket_changed(void)
 {
     atomic_store_explicit(&changed, true, memory_order_relaxed);
@@ -82,7 +76,7 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
     if (!NS_GET(conn, kernel_nodelay))
         ns_socket_changed();
     if (rings) /* its reads will not be seen either */
-        ns_socket_limit_acks(fd, conn);
+        ns_delack_bound(fd, conn);
 }
 
 void ns_socket_expect_unseen(int fd, struct ns_conn *conn)

@@ -44,9 +44,6 @@ static inline bool ns_socket_may_be_inherited(int fd)
 /* Before fd is closed or replaced: removes it from the table before its number is used again. */
 void ns_socket_closing(int fd);
 
-/* Limit the delayed ACK of a connection whose reads or waits the library may not see. */
-void ns_socket_limit_acks(int fd, struct ns_conn *conn);
-
 /* Some socket has to be changed before another program may get it: the program itself has set
  * TCP_NODELAY, for example. */
 void ns_socket_changed(void);

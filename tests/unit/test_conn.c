@@ -117,6 +117,9 @@ CHECK(check_delack)
         return;
     }
     ns_delack_bound(fd, conn);
+    OK(!NS_GET(conn, delack), "without a rule about ACKs they are not limited");
+    NS_PUT(conn, ack, NS_ACK_BEFORE_WAIT);
+    ns_delack_bound(fd, conn);
     OK(NS_GET(conn, delack) == NS_DELACK_OURS, "the library's limit of another process is known");
     enum { OTHER_US = 100000 };
     ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, OTHER_US);
