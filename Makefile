@@ -70,7 +70,7 @@ CORE_SRC := shim/policy/policy.c shim/policy/json.c shim/policy/text.c shim/poli
 # Files that run in every process, at its start, fork and end, are linked first, so that they share few pages.
 START_SRC := shim/init.c shim/base/real.c shim/base/object.c shim/calls/process.c shim/conn/process.c shim/calls/loader.c shim/base/exports.c shim/conn/fds.c \
 	shim/report/status.c shim/report/report.c shim/report/log.c shim/socket/handover.c shim/socket/socket.c \
-	shim/socket/rewrite.c shim/traffic/pending.c shim/conn/kernel.c shim/policy/match.c \
+	shim/socket/option.c shim/traffic/pending.c shim/conn/kernel.c shim/policy/match.c \
 	shim/policy/policy.c shim/policy/find.c
 # The command's own folders. The judge consists of pure functions and is tested and fuzzed like CORE_SRC.
 JUDGE_SRC := $(filter-out $(CORE_SRC),$(wildcard shim/judge/*.c))

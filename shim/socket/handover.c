@@ -8,8 +8,8 @@
 #include "conn/process.h"
 #include "report/report.h"
 #include "report/status.h"
+#include "socket/option.h"
 #include "socket/socket.h"
-#include "socket/rewrite.h"
 #include "traffic/push.h"
 #include "traffic/pending.h"
 
@@ -44,7 +44,7 @@ void ns_handover_unseen(int fd)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
-        ns_rewrite_apply(fd, conn, NULL);
+        ns_option_apply(fd, conn, NULL);
     ns_conn_no_batch(conn, NS_UNSEEN);
     push_and_limit(fd, conn);
 }
@@ -53,8 +53,8 @@ void ns_handover_unseen(int fd)
  * socket since the fork. */
 static bool waits(int fd, const struct ns_conn *conn)
 {
-    if (!ns_rewrite_waits(conn) || is_own(conn))
-        return ns_rewrite_waits(conn);
+    if (!ns_option_waits(conn) || is_own(conn))
+        return ns_option_waits(conn);
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     return kind.tcp && !kind.connected && !kind.listens;
 }
@@ -72,13 +72,13 @@ static void restore_listener(int fd, struct ns_conn *conn)
  * only what the program itself has asked for. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *how)
 {
-    bool own = is_own(conn), concerned = own || ns_rewrite_waits(conn);
+    bool own = is_own(conn), concerned = own || ns_option_waits(conn);
     int flags = concerned ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
     if (flags < 0 || flags & FD_CLOEXEC)
         return;
     NS_DEBUG(fd, "may be handed on to another program");
     if (waits(fd, conn))
-        ns_rewrite_set_waiting(fd, conn);
+        ns_option_set_waiting(fd, conn);
     if (!own)
         return;
     if (*(enum ns_start *)how == NS_EXEC && NS_GET(conn, kind) == NS_CONN_LISTENER)
@@ -110,7 +110,7 @@ void ns_handover_begins(enum ns_start how)
         return;
     ns_flush_process(); /* other threads' too: the child has only this thread */
     bool concerned = ns_process_has_made() || ns_process_is_child();
-    if (how != NS_FORK && concerned && (ns_socket_take_changed() || how == NS_EXEC))
+    if (how != NS_FORK && concerned && (ns_option_take_changed() || how == NS_EXEC))
         ns_fd_each(each_handed_on, &how);
 }
 
@@ -133,8 +133,8 @@ static void leave_alone(int fd, struct ns_conn *conn)
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    if (is_own(conn) && ns_rewrite_waits(conn))
-        ns_rewrite_apply(fd, conn, NULL);
+    if (is_own(conn) && ns_option_waits(conn))
+        ns_option_apply(fd, conn, NULL);
     ns_socket_use(fd, false);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
         NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);
@@ -150,7 +150,7 @@ void ns_handover_passes(int fd)
     ns_push(fd, conn);
     ns_process_has_made();
     if (is_own(conn) || waits(fd, conn))
-        ns_rewrite_apply(fd, conn, NULL);
+        ns_option_apply(fd, conn, NULL);
     NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     if (nodelay > 0 && NS_GET(conn, kind) == NS_CONN_ASK && !NS_GET(conn, kernel_nodelay))

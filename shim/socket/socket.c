@@ -7,7 +7,7 @@
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/report.h"
-#include "socket/rewrite.h"
+#include "socket/option.h"
 #include "traffic/learned.h"
 #include "traffic/push.h"
 
@@ -15,25 +15,14 @@
 #include <netinet/tcp.h>
 
 static const struct ns_ruleset *rules;
-static _Atomic bool unseen;  /* something may write to any connection unseen (io_uring) */
-static _Atomic bool changed; /* see ns_socket_changed */
+static _Atomic bool unseen; /* something may write to any connection unseen (io_uring) */
 _Atomic uint64_t ns_socket_unasked;
 
 void ns_socket_open(const struct ns_ruleset *ruleset)
 {
     rules = ruleset;
     atomic_store(&ns_socket_unasked, UINT64_MAX);
-    ns_rewrite_open(ruleset);
-}
-
-void ns_socket_changed(void)
-{
-    atomic_store_explicit(&changed, true, memory_order_relaxed);
-}
-
-bool ns_socket_take_changed(void)
-{
-    return atomic_load(&changed) && atomic_exchange(&changed, false);
+    ns_option_open(ruleset);
 }
 
 bool ns_socket_all_unseen(void)
@@ -74,7 +63,7 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
     if (ns_conn_wants_nodelay(conn) == 0 || NS_GET(conn, no_batch))
         ns_enforce_nodelay(fd, conn);
     if (!NS_GET(conn, kernel_nodelay))
-        ns_socket_changed();
+        ns_option_changed();
     if (rings) /* its reads will not be seen either */
         ns_delack_bound(fd, conn);
 }
@@ -119,7 +108,7 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     bool listens = kind == NS_CONN_LISTENER, rings = atomic_load(&unseen);
     /* On a listener only what all of its connections get is set. */
     bool partly = listens && !(NS_GET(conn, flags) & NS_LISTENER_SETTLED);
-    ns_rewrite_apply(fd, conn, partly ? NULL : rule);
+    ns_option_apply(fd, conn, partly ? NULL : rule);
     if (!rule) {
         leave_alone(fd, conn, kind);
         return;
@@ -329,7 +318,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
     NS_PUT(conn, kernel_nodelay, NS_GET(from, kernel_nodelay));
     NS_PUT(conn, delack, NS_GET(from, delack));
     ns_conn_set_lowat(conn, NS_GET(from, flags) & NS_LOWAT);
-    ns_rewrite_inherit(conn, from);
+    ns_option_inherit(conn, from);
     if (ns_process_is_disabled()) { /* inherited options stay hidden from the application */
         NS_PUT(conn, kind, NS_CONN_MANAGED);
         NS_PUT(conn, flags, NS_GET(conn, flags) | NS_ASK_AGAIN);

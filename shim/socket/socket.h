@@ -44,13 +44,6 @@ static inline bool ns_socket_may_be_inherited(int fd)
 /* Before fd is closed or replaced: removes it from the table before its number is used again. */
 void ns_socket_closing(int fd);
 
-/* Some socket has to be changed before another program may get it: the program itself has set
- * TCP_NODELAY, for example. */
-void ns_socket_changed(void);
-
-/* Was ns_socket_changed called since the last call of this function? */
-bool ns_socket_take_changed(void);
-
 /* From now on nothing is held on new connections, since something may write to
  * them unseen. Existing connections are changed by the caller. Returns whether this was already the
  * case. */
