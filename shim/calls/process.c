@@ -57,32 +57,28 @@ NS_EXPORT int daemon(int keep_directory, int keep_files)
 #undef NS_CALL
 
 /* The list forms of exec are made as the array forms. The array is on the caller's stack, since a
- * child of vfork may not allocate. first is the first argument, list the others. */
-static size_t list_length(va_list list, const char *first)
+ * child of vfork may not allocate. Counts the arguments from first on, up to the NULL, and copies
+ * them with it to array if that is not NULL. */
+static size_t gather(char **array, const char *first, va_list *list)
 {
-    size_t count = 1;
-    if (first)
-        while (va_arg(list, const char *))
-            count++;
+    size_t count = 0;
+    for (const char *each = first; each; each = va_arg(*list, const char *)) {
+        if (array)
+            array[count] = (char *)(uintptr_t)each;
+        count++;
+    }
+    if (array)
+        array[count] = NULL;
     return count;
-}
-
-static void list_copy(char **array, size_t count, const char *first, va_list *list)
-{
-    array[0] = (char *)(uintptr_t)first;
-    for (size_t i = 1; i < count; i++)
-        array[i] = va_arg(*list, char *);
-    array[count] = NULL;
 }
 
 #define NS_LIST_TO_ARRAY(array, first)                                                             \
     va_list list;                                                                                  \
     va_start(list, first);                                                                         \
-    size_t count = list_length(list, first);                                                       \
+    char **array = alloca((gather(NULL, first, &list) + 1) * sizeof *array);                       \
     va_end(list);                                                                                  \
-    char **array = alloca((count + 1) * sizeof *array);                                            \
     va_start(list, first);                                                                         \
-    list_copy(array, count, first, &list)
+    gather(array, first, &list)
 
 #define EXEC_LIST(name, array_form)                                                                \
     NS_EXPORT int name(const char *program, const char *first, ...)                                \
@@ -98,8 +94,6 @@ EXEC_LIST(execlp, execvp)
 NS_EXPORT int execle(const char *path, const char *first, ...)
 {
     NS_LIST_TO_ARRAY(arguments, first);
-    if (arguments[0])
-        (void)va_arg(list, const char *); /* the NULL before the environment */
     char *const *environment = va_arg(list, char *const *);
     va_end(list);
     ns_handover_begins(NS_EXEC);
