@@ -14,38 +14,30 @@ uint64_t ns_sample_cookie(int fd)
 {
     uint64_t cookie = 0;
     socklen_t size = sizeof cookie;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size);
-    errno = saved;
-    return result == 0 ? cookie : 0;
+    NS_QUIETLY(NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size));
+    return cookie;
 }
 
 bool ns_sample_blocks(int fd, int flags)
 {
     if (flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
         return false;
-    int saved = errno;
-    int status = NS_REAL(fcntl)(fd, F_GETFL);
-    errno = saved;
+    int status = NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFL));
     return status >= 0 && !(status & O_NONBLOCK);
 }
 
 uint32_t ns_sample_unsent(int fd)
 {
-    int unsent = 0, saved = errno;
-    int result = NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent);
-    errno = saved;
-    return result == 0 && unsent > 0 ? (uint32_t)unsent : 0;
+    int unsent = 0;
+    NS_QUIETLY(NS_REAL(ioctl)(fd, SIOCOUTQNSD, &unsent));
+    return unsent > 0 ? (uint32_t)unsent : 0;
 }
 
 bool ns_sample_take(int fd, bool more, enum ns_look_kind kind, struct ns_look *sample)
 {
     uint64_t info[64]; /* larger than any kernel's tcp_info */
     socklen_t size = sizeof info;
-    int saved = errno;
-    int result = NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size);
-    errno = saved;
-    if (result != 0)
+    if (NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, info, &size)) != 0)
         return false;
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
     int cork = ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK);
