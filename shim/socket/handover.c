@@ -59,12 +59,14 @@ static bool waits(int fd, const struct ns_conn *conn)
     return kind.tcp && !kind.connected && !kind.listens;
 }
 
-/* This process's listener as the program made it, since the library's options would stay there. */
-static void restore_listener(int fd, struct ns_conn *conn)
+/* From now on its options are the program's own. */
+static void give_up(int fd, struct ns_conn *conn)
 {
-    if (NS_GET(conn, kernel_nodelay) != NS_GET(conn, app_nodelay) &&
-        ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, NS_GET(conn, app_nodelay)) == 0)
-        NS_PUT(conn, kernel_nodelay, NS_GET(conn, app_nodelay));
+    NS_PUT(conn, send, NS_SEND_APP);
+    NS_PUT(conn, ack, NS_ACK_APP);
+    if (!is_own(conn))
+        return;
+    ns_enforce_nodelay(fd, conn);
     ns_delack_unbound(fd, conn);
 }
 
@@ -82,7 +84,7 @@ static void each_handed_on(int fd, struct ns_conn *conn, void *how)
     if (!own)
         return;
     if (*(enum ns_start *)how == NS_EXEC && NS_GET(conn, kind) == NS_CONN_LISTENER)
-        restore_listener(fd, conn);
+        give_up(fd, conn); /* what the library has set would stay there */
     push_and_limit(fd, conn);
 }
 
@@ -114,19 +116,14 @@ void ns_handover_begins(enum ns_start how)
         ns_fd_each(each_handed_on, &how);
 }
 
-/* From now on the socket is left alone, and its options become the program's own. */
+/* From now on the socket is left alone. */
 static void leave_alone(int fd, struct ns_conn *conn)
 {
     uint8_t kind = NS_GET(conn, kind);
     ns_push(fd, conn);
     if (kind != NS_CONN_LISTENER && kind != NS_CONN_MANAGED)
         NS_PUT(conn, kind, NS_CONN_ALONE);
-    NS_PUT(conn, send, NS_SEND_APP);
-    NS_PUT(conn, ack, NS_ACK_APP);
-    if (is_own(conn)) {
-        ns_enforce_nodelay(fd, conn);
-        ns_delack_unbound(fd, conn);
-    }
+    give_up(fd, conn);
     NS_PUT(conn, ack_state, 0);
 }
 
