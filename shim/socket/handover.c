@@ -222,12 +222,6 @@ void ns_handover_duplicated(int from, int to)
 void ns_handover_started_with(int fd)
 {
     ns_socket_arrived(fd, NS_HANDED_ON);
-    struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || NS_GET(conn, kind) != NS_CONN_ASK)
-        return;
-    struct ns_kernel_kind kind = ns_kernel_ask(fd);
-    if (kind.connected || kind.listens)
-        conn = ns_socket_use(fd, false);
-    if (conn && NS_GET(conn, kind) == NS_CONN_MANAGED)
+    if (ns_socket_managed(fd, false))
         ns_handover_unseen(fd);
 }
