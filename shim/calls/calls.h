@@ -31,10 +31,9 @@ static inline void ns_after_probe(void)
         ns_flush_old();
 }
 
-/* Before accept() or accept4() on fd, before connect() and before listen(). */
+/* Before accept() or accept4() on fd, and before connect(). */
 void ns_before_accept(int fd);
 void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len);
-void ns_before_listen(int fd);
 
 /* After a successful fcntl(). */
 void ns_after_fcntl(int fd, int command, long argument, int result);

@@ -20,7 +20,6 @@ NS_EXPORT int socket(int domain, int type, int protocol)
 void ns_before_accept(int fd)
 {
     ns_thread.waits++;
-    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
     ns_flush_unless_ready(fd, NULL, POLLIN);
 }
 
@@ -43,7 +42,6 @@ NS_EXPORT int accept4(int listener, struct sockaddr *remote, socklen_t *len, int
 void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len)
 {
     ns_before_wait();
-    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
     ns_socket_connecting(fd, remote, len);
 }
 
@@ -53,15 +51,9 @@ NS_EXPORT int connect(int fd, const struct sockaddr *remote, socklen_t len)
     return NS_REAL(connect)(fd, remote, len);
 }
 
-void ns_before_listen(int fd)
-{
-    ns_socket_arrived(fd, NS_USED_AS_SOCKET);
-    ns_socket_listening(fd);
-}
-
 NS_EXPORT int listen(int fd, int backlog)
 {
-    ns_before_listen(fd);
+    ns_socket_listening(fd);
     return NS_REAL(listen)(fd, backlog);
 }
 

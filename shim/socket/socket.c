@@ -145,7 +145,7 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
     /* connect() with AF_UNSPEC removes the limit of delayed ACKs (tcp_disconnect, net/ipv4/tcp.c):
      * it is set again when it next matters. */
-    struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, false);
+    struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, true);
     if (!conn)
         return;
     uint8_t kind = NS_GET(conn, kind);
@@ -194,7 +194,7 @@ static void listening(int fd, struct ns_conn *conn, bool inherited)
 
 void ns_socket_listening(int fd)
 {
-    struct ns_conn *conn = ns_fd_conn(fd);
+    struct ns_conn *conn = ns_socket_use(fd, true);
     if (conn && NS_GET(conn, kind) == NS_CONN_FRESH)
         listening(fd, conn, false);
 }
@@ -301,7 +301,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
 {
     if (fd < 0 || ns_has_other_fds())
         return;
-    struct ns_conn *from = ns_socket_use(listener, false);
+    struct ns_conn *from = ns_socket_use(listener, true);
     if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
         struct ns_conn *said = ns_fd_is_open(listener) ? ns_fd_lookup(listener) : NS_FD_UNKNOWN;
         ns_fd_set(fd, from ? NS_FD_UNKNOWN : ns_fd_is_conn(said) ? NS_FD_OTHER : said);
