@@ -12,12 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-static void writes(int fd)
-{
-    ns_socket_managed(fd, false); /* it may be inherited */
-    ns_handover_unseen(fd);
-}
-
 /* ns_socket_use is not called here, because it may read the option itself. */
 static void answers(const long a[6])
 {

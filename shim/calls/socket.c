@@ -132,8 +132,7 @@ NS_EXPORT FILE *fdopen(int fd, const char *mode)
     FILE *stream = NS_REAL(fdopen)(fd, mode);
     if (!stream)
         return NULL;
-    ns_socket_managed(fd, false); /* it may be inherited */
-    ns_handover_unseen(fd);       /* stdio reads and writes without read() and write() */
+    ns_handover_unseen(fd); /* stdio reads and writes without read() and write() */
     if (mode[0] == 'r' || strchr(mode, '+'))
         ns_stdio_reads(fd);
     return stream;

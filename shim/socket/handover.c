@@ -36,10 +36,10 @@ static void push_and_limit(int fd, struct ns_conn *conn)
 
 void ns_handover_unseen(int fd)
 {
-    struct ns_conn *conn = ns_fd_conn(fd);
-    if (!conn || !ns_conn_is_tracked(conn) || ns_process_is_disabled() || ns_has_other_fds())
+    if (ns_process_is_disabled() || ns_has_other_fds())
         return;
-    conn = ns_socket_use(fd, false);
+    ns_socket_managed(fd, false); /* it may be inherited, or connected unseen */
+    struct ns_conn *conn = ns_socket_use(fd, false);
     if (!conn)
         return;
     NS_DEBUG(fd, "stdio, another process or a system call by number writes to it: nothing is held");
