@@ -6,10 +6,8 @@
 #include "socket/option.h"
 
 #include <linux/net.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 /* ns_socket_use is not called here, because it may read the option itself. */
@@ -18,12 +16,6 @@ static void answers(const long a[6])
     const struct ns_conn *conn = ns_fd_conn((int)a[0]);
     if (conn && NS_GET(conn, kind) > NS_CONN_ASK)
         ns_option_answer(conn, (int)a[1], (int)a[2], (void *)a[3], (const socklen_t *)a[4]);
-}
-
-static void receives(int fd, const struct msghdr *message)
-{
-    if ((uint32_t)message->msg_controllen && !ns_fd_conn(fd))
-        ns_rights_received(message);
 }
 
 #ifdef SYS_socketcall
