@@ -150,6 +150,6 @@ void ns_conn_drop(struct ns_conn *conn)
 {
     if (atomic_fetch_sub(&conn->references, 1) != 1)
         return;
-    NS_PUT(conn, kind, NS_CONN_NONE); /* another thread that still sees it stops using it */
+    NS_PUT(conn, kind, NS_CONN_ALONE); /* another thread that still sees it stops using it */
     give_back(conn);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the library knows of a TCP socket: one object, which every descriptor of it names (fds.h).
  * It may be wrong, because the library does not see every close and option. Its users must tolerate
- * that; NS_CONN_NONE and NS_CONN_ALONE (pass everything through) are always safe.
+ * that; NS_CONN_ALONE (pass everything through) is always safe.
  *
  * Any thread that uses the socket writes the members, with relaxed stores: each is a hint by
  * itself, none guards another, and the kernel's answer checks those that are read together. Members
@@ -18,8 +18,7 @@
 #include <stdatomic.h>
 
 enum ns_conn_kind {
-    NS_CONN_NONE = 0, /* released: no descriptor names it */
-    NS_CONN_ALONE,    /* no rule applies to it */
+    NS_CONN_ALONE = 0, /* no rule applies to it, or no descriptor names it any more */
     /* From here on: a socket that a rule applies to, or may apply to. */
     NS_CONN_ASK,   /* came from outside: its rule is chosen at its first use */
     NS_CONN_FRESH, /* made by socket(), neither connected nor listening */

@@ -77,7 +77,7 @@ static inline struct ns_conn *ns_socket_managed(int fd, bool sockets_only)
     uint8_t kind = NS_GET(conn, kind);
     if (__builtin_expect(kind == NS_CONN_MANAGED, 1))
         return conn;
-    return kind <= NS_CONN_ALONE ? NULL : ns_socket_managed_slowly(fd, sockets_only);
+    return kind == NS_CONN_ALONE ? NULL : ns_socket_managed_slowly(fd, sockets_only);
 }
 
 #endif

@@ -42,13 +42,14 @@ CHECK(check_references)
 {
     struct ns_conn *first = ns_conn_make(), *conn = ns_conn_make(), *other;
     OK(first != conn && ns_conn_hold(conn), "an object can have several references");
+    NS_PUT(conn, kind, NS_CONN_MANAGED);
     ns_conn_drop(conn);
-    OK(NS_GET(conn, kind) == NS_CONN_ALONE, "it stays until the last one is dropped");
+    OK(NS_GET(conn, kind) == NS_CONN_MANAGED, "it stays until the last one is dropped");
     NS_PUT(conn, burst, 1);
     NS_PUT(conn, ack_state, 1);
     NS_PUT(conn, held, 1);
     ns_conn_drop(conn);
-    OK(NS_GET(conn, kind) == NS_CONN_NONE && !ns_conn_hold(conn),
+    OK(NS_GET(conn, kind) == NS_CONN_ALONE && !ns_conn_hold(conn),
        "then there is none to be had of it");
     OK((other = ns_conn_make()) == conn, "and it becomes the next one");
     OK(!NS_GET(other, burst) && !NS_GET(other, ack_state) && !NS_GET(other, held),
