@@ -93,7 +93,7 @@ random() {
 # found_out MISTAKE TEXT [SEED]: a library with this mistake is detected, and the lines printed show it. The search begins at
 # SEED, shortly before the first program that shows the mistake.
 found_out() {
-    MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s "${3:-1}" -n 2000 -m 1
+    MISTAKE=$1 run differential -l "$PROBES/mistakes.so" -s "${3:-1}" -n 2000 -m 1 -r 2
     [[ $status -eq 1 ]] && grep -qE "$2" <<<"$output" || wrong "$1: exit status $status"$'\n'"$output"
 }
 
