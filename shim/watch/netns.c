@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See owners.h. This process never enters another namespace: a child does, which shares its
- * descriptors. Not async-signal-safe. */
+/* See owners.h. This process never enters another namespace: a child does, which shares nothing
+ * with it. Not async-signal-safe. */
 #include "watch/owners.h"
 
 #include "process/scope.h"
@@ -10,15 +10,21 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Namespaces keep their descriptors; reading /proc needs so many others for a moment. */
 enum { LEFT_FOR_PROC = 16 };
+
+/* Of a namespace: for single sockets, and for lists. */
+enum { SOCKETS = 2, SOCKETS_SIZE = SOCKETS * sizeof(int) };
 
 void ns_netns_raise_limit(void)
 {
@@ -29,11 +35,13 @@ void ns_netns_raise_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int open_sockets(struct ns_netns *netns)
+static int open_sockets(int sockets[SOCKETS])
 {
-    netns->fd = ns_diag_open();
-    netns->list_fd = ns_diag_open();
-    return netns->list_fd < 0 ? netns->list_fd : netns->fd < 0 ? netns->fd : 0;
+    int error = 0;
+    for (int i = 0; i < SOCKETS; i++)
+        if ((sockets[i] = ns_diag_open()) < 0)
+            error = sockets[i];
+    return error;
 }
 
 /* Root may enter a namespace directly. An ordinary user must first enter his own user namespace, as
@@ -47,47 +55,79 @@ static int enter(int network, int user)
     return 0;
 }
 
-struct entry {
-    int network, user;
-    struct ns_netns *netns;
-    int error;
-};
-
-/* In the child, which shares its memory and descriptors with this process. */
-static int open_inside(void *argument)
+/* Sends the sockets to the other process, or receives them. 0 or -errno. */
+static int pass(int end, int sockets[SOCKETS], bool sends)
 {
-    struct entry *entry = argument;
-    entry->error = enter(entry->network, entry->user);
-    if (!entry->error)
-        entry->error = open_sockets(entry->netns);
-    return 0;
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(SOCKETS_SIZE)];
+    } control = {.head = {.cmsg_len = CMSG_LEN(SOCKETS_SIZE),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+    char byte = 0;
+    struct iovec data = {&byte, sizeof byte};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    memcpy(CMSG_DATA(&control.head), sockets, SOCKETS_SIZE);
+    if ((sends ? sendmsg(end, &message, 0)
+               : recvmsg(end, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) != sizeof byte)
+        return -errno;
+    memcpy(sockets, CMSG_DATA(&control.head), SOCKETS_SIZE);
+    return message.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
+}
+
+/* In the child. Returns the exit status: 0 or an errno. Whoever has all rights in the other user
+ * namespace has them over the child, too: he must get neither its memory nor a descriptor of the
+ * command. */
+static int open_inside(int network, int user, int end)
+{
+    int sockets[SOCKETS];
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    dup2(network, STDIN_FILENO);
+    user = dup2(user, STDOUT_FILENO);
+    dup2(end, STDERR_FILENO);
+    syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* Linux 5.9 */
+    int error = enter(STDIN_FILENO, user);
+    if (!error)
+        error = open_sockets(sockets);
+    return -(error ? error : pass(STDERR_FILENO, sockets, true));
 }
 
 /* Get netlink sockets that a child makes in the namespace; they stay bound to it. */
-static int open_there(int network, int user, struct ns_netns *netns)
+static int open_there(int network, int user, int sockets[SOCKETS])
 {
-    static _Alignas(16) char stack[64 << 10];
-    struct entry entry = {network, user, netns, -EAGAIN}; /* if the child is killed, try again */
-    pid_t child = clone(open_inside, stack + sizeof stack,
-                        CLONE_FILES | CLONE_VM | CLONE_VFORK | SIGCHLD, &entry);
-    if (child < 0)
+    int ends[2], status = 0;
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
         return -errno;
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    return entry.error;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(open_inside(network, user, ends[1]));
+    int error = child < 0 ? -errno : 0;
+    close(ends[1]);
+    /* It can be stopped and killed from there: try again later. */
+    while (!error && (waitpid(child, &status, WUNTRACED) < 0 ? errno == EINTR : WIFSTOPPED(status)))
+        kill(child, SIGKILL);
+    if (!error)
+        error = WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    if (!error)
+        error = pass(ends[0], sockets, false);
+    close(ends[0]);
+    return error;
 }
 
-static int open_netns(int directory, struct ns_netns *netns)
+static int open_netns(int directory, const struct stat *there, int sockets[SOCKETS])
 {
     struct stat own;
-    if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == netns->device &&
-        own.st_ino == netns->inode)
-        return open_sockets(netns);
+    if (stat("/proc/self/ns/net", &own) == 0 && own.st_dev == there->st_dev &&
+        own.st_ino == there->st_ino)
+        return open_sockets(sockets);
     NS_AUTO_CLOSE int network = openat(directory, "ns/net", O_RDONLY | O_CLOEXEC);
     if (network < 0)
         return -errno;
     NS_AUTO_CLOSE int user = openat(directory, "ns/user", O_RDONLY | O_CLOEXEC);
-    return open_there(network, user, netns);
+    return open_there(network, user, sockets);
 }
 
 static void end_netns(struct ns_netns *netns)
@@ -103,9 +143,9 @@ static int add_netns(struct ns_owners *owners, int directory, const struct stat 
 {
     struct ns_netns *netns = ns_allocate(1, sizeof *netns);
     struct rlimit limit;
+    int sockets[SOCKETS] = {-EPERM, -EPERM}, error = open_netns(directory, there, sockets);
     *netns = (struct ns_netns){
-        .device = there->st_dev, .inode = there->st_ino, .fd = -EPERM, .list_fd = -EPERM};
-    int error = open_netns(directory, netns);
+        .device = there->st_dev, .inode = there->st_ino, .fd = sockets[0], .list_fd = sockets[1]};
     if (!error && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         (rlim_t)netns->list_fd + LEFT_FOR_PROC >= limit.rlim_cur)
         error = -EMFILE;

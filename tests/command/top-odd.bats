@@ -16,6 +16,30 @@ load ../helpers/top
     [[ $status -eq 3 && $stderr == *"permission denied"* ]]
 }
 
+@test "root of a user namespace gets neither the memory of a command that enters it, nor its time" {
+    local apart child='' path writes
+    two_users
+    ns_needs_strace
+    "${AS[@]}" unshare -Urn true 2>/dev/null || ns_skip "no user namespace"
+    ns_start apart "${AS[@]}" unshare -Urn sleep 100
+    apart=${NS_PID[apart]}
+    ns_wait_for "/proc/$apart/comm" sleep
+    # The second call enters the user namespace.
+    ns_start top strace -f -qq -o /dev/null -e trace=setns -e inject=setns:delay_exit=2000000:when=2 \
+        "${AS[@]}" "$NS" top --once --interval 0.5 --pid "$apart"
+    until [[ -n $child ]]; do
+        kill -0 "${NS_PID[top]}" || wrong "it has ended:" "$T/top.err" || return
+        for path in /proc/[0-9]*; do
+            [[ $path == "/proc/$apart" || $(readlink "$path/ns/user") != "$(readlink "/proc/$apart/ns/user")" ]] || child=${path#/proc/}
+        done
+    done
+    writes=(nsenter --user --target "$apart" bash -c 'exec 5<>"/proc/$1/mem"' writes)
+    "${writes[@]}" "$apart"
+    run ! "${writes[@]}" "$child"
+    nsenter --user --target "$apart" kill -STOP "$child"
+    timeout 10 tail --pid="${NS_PID[top]}" -s 0.01 -f /dev/null || wrong "it waits for its child:" "$T/top.err"
+}
+
 @test "an ordinary user sees the number of other users' processes, without kernel threads" {
     local kernel others denied
     two_users
