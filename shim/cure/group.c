@@ -198,6 +198,7 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct
 
 struct members {
     struct ns_owners *owners;
+    uint64_t now;
     unsigned unread;
 };
 
@@ -211,13 +212,13 @@ static bool add_processes_of(void *context, const char *path)
     members->unread += !stream && errno == ENAMETOOLONG;
     while (stream && fscanf(stream, "%d", &pid) == 1)
         if (pid > 0) /* 0: it is not in this command's PID namespace */
-            ns_owners_add(members->owners, pid, NS_OWNERS_OF_ANY);
+            ns_owners_add(members->owners, pid, members->now);
     return false;
 }
 
 unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
 {
-    struct members members = {.owners = owners};
+    struct members members = {.owners = owners, .now = ns_state_now()};
     for (size_t i = 0; i < groups->n; i++)
         if (*groups->at[i].path)
             ns_group_walk(groups->at[i].path, add_processes_of, &members);

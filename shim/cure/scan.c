@@ -304,7 +304,7 @@ int ns_cure_begin(struct ns_cure *cure)
     cure->owners.children = *cure->pids != 0;
     for (const pid_t *pid = cure->pids; !error && *pid; pid++) {
         NS_AUTO_CLOSE int fd = ns_cure_open_process(*pid);
-        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, NS_OWNERS_NAMED);
+        error = fd < 0 ? fd : ns_owners_add(&cure->owners, *pid, UINT64_MAX);
         if (error)
             cure->pids = pid;
     }

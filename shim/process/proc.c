@@ -3,6 +3,7 @@
  * in its memory: lengths are bounded. */
 #include "process/proc.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "process/scope.h"
 
@@ -64,9 +65,9 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     const char *at = strrchr(line, ')'); /* the name may contain blanks and parentheses */
     if (!name_at || !at || at < name_at ||
         sscanf(at + 1,
-               " %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+               " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s"
                " %*s %d %*s %" SCNu64,
-               &state->letter, &state->parent, &flags, &state->threads, &state->start) != 5)
+               &state->letter, &flags, &state->threads, &state->start) != 4)
         return -EIO;
     snprintf(state->name, sizeof state->name, "%.*s", (int)(at - name_at - 1), name_at + 1);
     state->is_exiting = flags & FLAG_EXITING;
@@ -91,6 +92,11 @@ int ns_state_of(pid_t pid, struct ns_state *state)
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     return ns_state_read(AT_FDCWD, path, state);
+}
+
+uint64_t ns_state_now(void)
+{
+    return ns_clock_now(CLOCK_BOOTTIME) / (1000000000U / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 bool ns_proc_is_gone(pid_t pid)

@@ -20,7 +20,6 @@
 /* What the file stat of a process says, which every user may read. */
 struct ns_state {
     char letter; /* 'Z': a zombie */
-    pid_t parent;
     int threads; /* of a zombie, which is then only the main thread: those that go on, and it */
     bool is_exiting, is_kernel_thread;
     char name[16];  /* the kernel's name for it, cut; a process can change it */
@@ -54,6 +53,9 @@ int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc);
 
 /* The same of a process by its number. */
 int ns_state_of(pid_t pid, struct ns_state *state);
+
+/* The start of a process that is started now. */
+uint64_t ns_state_now(void);
 
 /* Is the process exiting, a zombie, or gone? state: or its main thread, although others go on. are:
  * each of several, which end with a 0; of none, false. */

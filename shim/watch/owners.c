@@ -84,19 +84,15 @@ const struct ns_watched_process *ns_owners_process(const struct ns_owners *owner
     return NULL;
 }
 
-int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent)
+int ns_owners_add(struct ns_owners *owners, pid_t pid, uint64_t before)
 {
-    const uint64_t tick = 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK),
-                   now = ns_clock_now(CLOCK_BOOTTIME) / tick;
     struct ns_state state;
     if (ns_owners_process(owners, pid))
         return 0;
     NS_AUTO_CLOSE int directory = open_process(pid, &state);
     if (directory < 0)
         return directory;
-    if (parent > 0 && state.parent != parent) /* the child has ended, and another has its number */
-        return -ESRCH;
-    if (parent && state.start >= now) /* another could get its number in the same tick */
+    if (state.start >= before) /* the one that was listed may have ended */
         return -ESRCH;
     NS_GROW(owners->processes, owners->n_processes);
     owners->processes[owners->n_processes++] =
@@ -196,8 +192,9 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
 }
 
 /* The children of each thread, proc_pid_task_tid_children(5). */
-static void find_children(struct ns_owners *owners, int directory, pid_t parent)
+static void find_children(struct ns_owners *owners, int directory)
 {
+    const uint64_t now = ns_state_now();
     NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
     const struct dirent *entry;
     char path[300];
@@ -206,7 +203,7 @@ static void find_children(struct ns_owners *owners, int directory, pid_t parent)
         snprintf(path, sizeof path, "%s/children", entry->d_name); /* not of "." and ".." */
         NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(dirfd(tasks), path);
         while (stream && fscanf(stream, "%d", &pid) == 1) {
-            int error = ns_owners_add(owners, pid, parent);
+            int error = ns_owners_add(owners, pid, now);
             if (error && error != -ESRCH)
                 note_refused(owners, pid, error);
         }
@@ -227,7 +224,7 @@ static bool next_chosen(struct ns_owners *owners)
     }
     owners->round.chosen = true;
     if (owners->children && directory >= 0)
-        find_children(owners, directory, process.pid);
+        find_children(owners, directory);
     int error = begin_process(owners, process.pid, directory);
     owners->processes[owners->round.next].denied = error != 0;
     if (error == -ESRCH)

@@ -99,11 +99,11 @@ struct ns_owners {
     size_t n_namespaces;
 };
 
-/* Add a process that the user has named, or one that is still a child of parent, or of any. Returns
- * 0, -ESRCH if there is none, or another -errno. A child that was started in this tick of the clock
- * gets -ESRCH, too: call again later. Only the next round notices missing permission. */
-enum { NS_OWNERS_NAMED = 0, NS_OWNERS_OF_ANY = -1 };
-int ns_owners_add(struct ns_owners *owners, pid_t pid, pid_t parent);
+/* Add a process that was started before this tick of the clock (ns_state_now), as one had this
+ * number when a list with it was read after that. Returns 0, -ESRCH if there is none, or another
+ * -errno. One that was started in this tick or later gets -ESRCH, too: read the list again. Only
+ * the next round notices missing permission. */
+int ns_owners_add(struct ns_owners *owners, pid_t pid, uint64_t before);
 
 /* One that was added and had not ended in the last round, or NULL. */
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid);

@@ -308,7 +308,7 @@ static int choose(struct ns_watch *watch, const pid_t **pids)
     const pid_t *const first = *pids;
     int error = 0;
     for (; !error && **pids; *pids += !error)
-        error = ns_owners_add(owners, **pids, NS_OWNERS_NAMED);
+        error = ns_owners_add(owners, **pids, UINT64_MAX);
     if (error)
         return error;
     error = step_descriptors(watch, UINT64_MAX);

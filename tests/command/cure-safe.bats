@@ -128,6 +128,52 @@ the process that /proc/locks shows, has the lock of $names"
     "${inside[@]}" test ! -e /sys/fs/bpf/nagleshim
 }
 
+@test "a process that gets the number of a group's process while the group is read is left alone" {
+    ns_needs_strace
+    cat >"$T/again.py" <<'END'
+import glob, os, signal, socket, subprocess, sys, time
+
+def start(number, group):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+        last.write(str(number - 1))
+    pid = os.fork()
+    if pid == 0:
+        connection = socket.create_connection(listener.getsockname())
+        signal.pause()
+    if group:
+        with open(group + "/cgroup.procs", "w") as processes:
+            processes.write(str(pid))
+    return pid
+
+def is_read():
+    for name in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            if os.readlink(name).endswith("/cgroup.procs"):
+                return True
+        except OSError:
+            pass
+    return False
+
+listener = socket.create_server(("127.0.0.1", 0), backlog=9)
+command, group = sys.argv[1:]
+child = start(5000, group)
+start(6000, group)
+time.sleep(0.1)
+cure = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-P", group + "/cgroup.procs", "-e",
+                         "inject=read:delay_exit=1500000:when=1", command, "cure", "--cgroup", group, "--dry-run"])
+while not is_read():
+    pass
+time.sleep(0.3)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+start(5000, None)
+cure.wait()
+END
+    unshare -fpn --mount-proc true 2>/dev/null || ns_skip "no process namespace"
+    run timeout 20 unshare -fpn --mount-proc sh -c 'ip link set lo up; "$@"' again "$python" "$T/again.py" "$NS" "$group"
+    expect 0 output has '(pid 6000): would change' output lacks '(pid 5000)'
+}
+
 @test "with --follow, programs with very many names take a bounded part of the memory" {
     local n
     printf '%s\n' '#include <arpa/inet.h>' '#include <stdlib.h>' '#include <unistd.h>' 'int main(int n, char **words) {
