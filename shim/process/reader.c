@@ -6,6 +6,7 @@
 #include "process/facts.h"
 
 #include "base/clock.h"
+#include "process/waiting.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -25,10 +26,7 @@
 enum {
     ANSWER_MS = 1000,
     BUSY_MS = 3000,
-    END_MS = 20,
     SLICE_MS = 50,
-    STUCK_MOST = 8,
-    STUCK_MOST_OF_USER = 2
 };
 
 /* A question, and the answer. */
@@ -43,12 +41,7 @@ static struct reader {
     int socket;
     struct shared *shared; /* with this reader only: an earlier one may still write to its own */
 } reader = {.socket = -1};
-/* Earlier ones that have not ended yet, and the user of the process that each waits for. pid 0:
- * none. One user may not use up all of them. */
-static struct stuck {
-    pid_t pid;
-    uid_t user;
-} stuck[STUCK_MOST];
+static uid_t asked; /* the user of the process in question */
 
 static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
 
@@ -125,13 +118,17 @@ static void forget(void)
     reader = (struct reader){.socket = -1};
 }
 
-static void end(pid_t pid);
+static void end(void)
+{
+    ns_waiting_end(reader.pid, asked);
+    forget();
+}
 
 /* The command leaves no reader behind: systemd would wait for its end, which it may not see. */
 static void end_last(void)
 {
     if (reader.pid > 0)
-        end(0);
+        end();
 }
 
 static int start(int memory)
@@ -154,47 +151,6 @@ static int start(int memory)
     if (error)
         forget();
     return error;
-}
-
-static uid_t user_of(pid_t pid)
-{
-    char path[32];
-    struct ns_proc proc = {0};
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    ns_proc_read_status(AT_FDCWD, path, &proc);
-    return proc.real_user;
-}
-
-/* Collects readers that have ended. May no further one have to wait for this process? */
-static bool is_full(pid_t pid)
-{
-    unsigned all = 0, of_user = 0;
-    for (size_t i = 0; i < STUCK_MOST; i++) {
-        if (stuck[i].pid && waitpid(stuck[i].pid, NULL, WNOHANG) != 0)
-            stuck[i].pid = 0;
-        all += stuck[i].pid != 0;
-    }
-    const uid_t user = all ? user_of(pid) : 0;
-    for (size_t i = 0; all && i < STUCK_MOST; i++)
-        of_user += stuck[i].pid && stuck[i].user == user;
-    return all == STUCK_MOST || of_user >= STUCK_MOST_OF_USER;
-}
-
-/* Ends the reader, which was asked about a process. If it is stuck, it gets a moment. */
-static void end(pid_t pid)
-{
-    size_t i = 0;
-    kill(reader.pid, SIGKILL);
-    for (int ms = 0; waitpid(reader.pid, NULL, WNOHANG) == 0; ms++) {
-        if (ms == END_MS) {
-            while (stuck[i].pid)
-                i++;
-            stuck[i] = (struct stuck){reader.pid, user_of(pid)};
-            break;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    forget();
 }
 
 /* Is it at work, or does it wait for a processor, and not for the kernel? */
@@ -246,7 +202,7 @@ static int ask(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts
         *facts = reader.shared->facts;
     /* The next one may need other memory. */
     if (error || memory >= 0)
-        end(pid);
+        end();
     return error;
 }
 
@@ -260,14 +216,12 @@ static void read_state(struct ns_facts *facts)
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
 {
     char path[32];
-    int error = is_over && is_over() ? -EINTR : is_full(pid) ? -ETIMEDOUT : 0;
-    bool is_own = pid == reader.pid; /* it is not there for the user */
-    for (size_t i = 0; i < STUCK_MOST; i++)
-        is_own |= pid == stuck[i].pid;
+    asked = ns_waiting_user(pid);
+    int error = is_over && is_over() ? -EINTR : ns_waiting_is_full(asked) ? -ETIMEDOUT : 0;
     snprintf(path, sizeof path, "/proc/%d/mem", pid);
     memset(facts, 0, sizeof *facts);
     facts->proc = (struct ns_proc){.pid = pid, .process = pid};
-    if (is_own)
+    if (pid == reader.pid || ns_waiting_has(pid)) /* it is not there for the user */
         return facts->error = -ESRCH;
     /* A security module may let only ancestors read a process's memory, and the reader is none. */
     int memory = may_read_all() ? -1 : open(path, O_RDONLY | O_CLOEXEC);

@@ -67,7 +67,7 @@ C
     [[ $(grep '</dev/zero>' "$T/calls" | grep -vc O_PATH) -eq 0 ]] || wrong "it was opened:" "$T/calls"
 }
 
-# stuck NAME FORM [USER]: starts a process that makes others wait (tests/helpers/stuck.py).
+# stuck NAME FORM [USER [NAMESPACE]]: starts a process that makes others wait (tests/helpers/stuck.py).
 stuck() {
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
     mkdir "$T/$1"
@@ -225,21 +225,61 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
     ns_stop top
 }
 
-@test "a user whose processes hold readers hides no process of another user" {
-    local name n pids
-    for name in p{1..9}; do
-        stuck "$name" page 70000
-    done
-    are_stuck p{1..9}
+# Starts a client and a server of this user.
+other_user() {
     victim
     "${stalling[@]:0:3}" 127.0.0.1 "$port" 100000 >/dev/null &
     NS_STARTED+=("$!")
+}
+
+# Processes of $users hold readers, and one of another user is examined.
+hides_nobody() {
+    local i n pids
+    for i in "${!users[@]}"; do
+        # shellcheck disable=SC2086 # words
+        stuck "p$i" page ${users[i]}
+    done
+    are_stuck p{0..8}
+    other_user
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
-    ns_wait_for "$T/metrics" 'library="stuck"} 9'
+    ns_wait_for "$T/metrics" 'library="stuck"} 9' 20
     n=$(children "${NS_PID[top]}")
     [[ $n -le 3 ]] || unexpected "children: $n"
     has_line "$T/metrics" 'library="no"} [1-9]' || wrong "no process was examined:" "$T/metrics"
-    ns_stop top
+}
+
+@test "a user whose processes hold readers hides no process of another user" {
+    local users=(70000 70000 70000 70000 70000 70000 70000 70000 70000)
+    hides_nobody
+}
+
+@test "nor does one whose processes have many user ids, in user namespaces that he has made" {
+    local users=({1..9})
+    ns_start owner setpriv --reuid=70000 --clear-groups unshare --user sleep 100
+    ns_wait_for "/proc/${NS_PID[owner]}/comm" sleep
+    echo '0 80000 100' >"/proc/${NS_PID[owner]}/uid_map"
+    users=("${users[@]/%/ /proc/${NS_PID[owner]}/ns/user}")
+    hides_nobody
+}
+
+@test "nor does one whose processes end while they hold readers" {
+    local ended='' i pids reader readers
+    for i in 1 2; do stuck "p$i" page 70000; done
+    are_stuck p1 p2
+    ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
+    until [[ $(wc -w <<<"$ended") -eq 2 ]]; do
+        read -ra readers <"/proc/${NS_PID[top]}/task/${NS_PID[top]}/children" || true
+        for reader in "${readers[@]}"; do
+            [[ $(cat "/proc/$reader/stat") != *') D '* ]] || for i in 1 2; do
+                [[ " $ended " == *" $i "* || $(readlink "/proc/$reader"/fd/*) != *"/proc/${NS_PID[p$i itself]}"$'\n'* ]] ||
+                    { kill -KILL "${NS_PID[p$i itself]}" && ended+=" $i"; }
+            done
+        done
+        sleep 0.01
+    done
+    ns_wait_for "$T/metrics" nagleshim # after a second for each
+    other_user
+    ns_wait_for "$T/metrics" 'library="no"} [1-9]'
 }
 
 # sparse FILE PART [BYTES]: makes a program of $T/ordinary whose notes, or whose table of symbols, fill a hole of a terabyte.

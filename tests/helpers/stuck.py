@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 # A process with a TCP connection that makes whoever looks at it wait. Usage, as root in a mount namespace of its own:
-# stuck.py DIRECTORY [FORM [USER]]. It prints "stuck PID". The forms:
+# stuck.py DIRECTORY [FORM [USER [NAMESPACE]]]. It prints "stuck PID". The user is one of that user namespace. The forms:
 #   lock (or none)  it is stuck in the kernel with the lock of its memory held: it unmaps a changed page of a file on a FUSE
 #                   file system that does not answer any more
 #   page            its memory has a page of such a file, which it does not touch itself
+#   send            a thread sends another page of such a file, and has locked its socket meanwhile
 #   fifo            it has mapped and removed a file, and made a FIFO under the name that its list of mappings shows
 import ctypes
 import os
+import signal
 import socket
 import struct
 import sys
@@ -21,7 +23,7 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 def attributes(inode):
-    return struct.pack("<QQQQQQIIIIIIIIII", inode, 4096, 8, 0, 0, 0, 0, 0, 0, 0o040755 if inode == 1 else 0o100666, 1, 0, 0, 0, 4096, 0)
+    return struct.pack("<QQQQQQIIIIIIIIII", inode, 8192, 16, 0, 0, 0, 0, 0, 0, 0o040755 if inode == 1 else 0o100666, 1, 0, 0, 0, 4096, 0)
 
 
 def serve(device, dead):
@@ -40,9 +42,11 @@ def serve(device, dead):
         os.write(device, struct.pack("<IiQ", 16 + len(answer or b""), 0 if answer is not None else -38, unique) + (answer or b""))
 
 
-# Below all others, so that it is the first to be looked at.
-def map_first(name):
-    assert libc.mmap(0x20000, 4096, 1, 0x11, os.open(name, os.O_RDWR | os.O_CREAT), 0) == 0x20000
+# Below all others, so that it is the first to be looked at, if it is the file's first page.
+def map_first(name, offset=0):
+    file = os.open(name, os.O_RDWR | os.O_CREAT)
+    assert libc.mmap(0x20000, 4096, 1, 0x11, file, offset) == 0x20000
+    os.close(file) # else its end would wait, too
 
 
 def become_fifo(directory):
@@ -54,11 +58,11 @@ def become_fifo(directory):
     os.mkfifo(name + " (deleted)")
 
 
-def become_stuck(directory, dead, form, user):
+def become_stuck(directory, dead, form, user, namespace):
     if form == "lock":
         page = libc.mmap(None, 4096, 3, 1, os.open(directory + "/file", os.O_RDWR), 0)
-    elif form == "page":
-        map_first(directory + "/file")
+    elif form in ("page", "send"):
+        map_first(directory + "/file", 0 if form == "page" else 4096)
     else:
         become_fifo(directory)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -67,6 +71,8 @@ def become_stuck(directory, dead, form, user):
         ctypes.memset(page, 65, 1)
     if form != "fifo":
         open(dead, "w").close()
+    if namespace and libc.setns(os.open(namespace, os.O_RDONLY), 0):
+        sys.exit("setns: " + os.strerror(ctypes.get_errno()))
     os.setresuid(user, user, user)
 
     def call(after, function, *arguments):
@@ -74,7 +80,8 @@ def become_stuck(directory, dead, form, user):
         function(*arguments)
 
     # A thread that waits for the lock, to write, makes all readers wait.
-    for words in ((0.2, libc.munmap, page, 4096), (0.4, libc.mmap, None, 4096, 3, 0x22, -1, 0)) if form == "lock" else ():
+    calls = ((0.2, libc.munmap, page, 4096), (0.4, libc.mmap, None, 4096, 3, 0x22, -1, 0)) if form == "lock" else ()
+    for words in ((0.2, libc.send, ends[0].fileno(), ctypes.c_void_p(0x20000), 4096, 0),) if form == "send" else calls:
         threading.Thread(target=call, args=words, daemon=True).start()
     time.sleep(0.6)
     print("stuck", os.getpid(), flush=True)
@@ -82,10 +89,10 @@ def become_stuck(directory, dead, form, user):
     return ends
 
 
-def main(directory, form="lock", user="0"):
+def main(directory, form="lock", user="0", namespace=None):
     dead = directory + ".dead"
     if form == "fifo":
-        become_stuck(directory, dead, form, int(user))
+        become_stuck(directory, dead, form, int(user), namespace)
         return
     device = os.open("/dev/fuse", os.O_RDWR)
     if libc.mount(b"stuck", directory.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device):
@@ -93,8 +100,9 @@ def main(directory, form="lock", user="0"):
     child = os.fork()
     if child == 0:
         os.close(device)
-        become_stuck(directory, dead, form, int(user))
+        become_stuck(directory, dead, form, int(user), namespace)
         os._exit(0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     serve(device, dead) # its end ends the file system, and with it the child's wait
 
 
