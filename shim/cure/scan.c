@@ -2,21 +2,28 @@
 /* Owns the search for the sockets that `nagleshim cure` treats. sock_diag(7) lists all;
  * watch/owners.h reads whose descriptors they are, if a list has a new one, and keeps which were
  * treated: each is treated once, by the rules of its process, of which this file only reads. What
- * was changed is seen in the socket itself: see code.h. */
+ * was changed is seen in the socket itself: see code.h. A child of the command changes the sockets:
+ * a process may keep whoever does it waiting for ever, by a call that has locked the socket, or by
+ * a file of a file system of its own that it has put in the socket's place. */
 #include "cure/cure.h"
 
 #include "base/path.h"
 #include "process/facts.h"
 #include "process/scope.h"
+#include "process/waiting.h"
 #include "watch/table.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256 };
+enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, CHANGE_MS = 1000 };
 
 /* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
@@ -25,10 +32,17 @@ struct ns_cure_socket {
     struct ns_netns *netns;
     uid_t user;
     bool listens;
+    /* When it is treated: */
+    struct ns_cure_process *process; /* NULL: unknown */
+    const struct ns_rule *rule;
+    int result; /* enum ns_cure_result; -EAGAIN: try again after the next list; or -EINPROGRESS */
+    int error;
+    struct ns_cure_row row; /* what was changed */
 };
 
 struct ns_cure_process {
     pid_t pid;
+    uid_t user; /* see waiting.h */
     uint64_t started;
     char name[64];
     int result; /* of all its sockets; NS_CURE_CHANGED: each is treated */
@@ -67,12 +81,14 @@ static bool is_of_others(const struct ns_cure *cure, pid_t pid)
 static struct ns_cure_process *examine(const struct ns_cure *cure, const struct ns_owned *place)
 {
     static struct ns_facts facts;
+    const uid_t user = ns_waiting_user(place->pid);
     /* Without the right to read it, patterns do not match. */
     int error = ns_facts_ask(place->pid, NS_FACTS_WORDS, &facts);
     if (error == -ESRCH || error == -EINTR)
         return NULL;
     struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;
+    process->user = user;
     process->started = place->started;
     snprintf(process->name, sizeof process->name, "%s", facts.name);
     if (error == -ETIMEDOUT) /* nothing else is known of it */
@@ -204,36 +220,117 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
                            : ns_match_socket(&process->rules, &facts);
 }
 
-/* Treat one socket. Returns an enum ns_cure_result, or -EAGAIN: try again after the next list. */
-static int treat(struct ns_cure *cure, struct ns_cure_socket *socket, const struct ns_owned *place,
-                 const struct ns_cure_process *process, struct ns_cure_row *row)
+/* Returns the result for a socket; -EINPROGRESS: it is to be changed. */
+static int judge(struct ns_cure *cure, struct ns_cure_socket *socket)
 {
+    const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
+    socket->process = place->pid ? process_of(cure, place) : NULL;
+    if (!socket->process)
+        return -EAGAIN;
     if (place->spared)
         return NS_CURE_EARLIER;
-    if (process->result != NS_CURE_CHANGED)
-        return process->result;
-    const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
+    if (socket->process->result != NS_CURE_CHANGED)
+        return socket->process->result;
+    socket->rule = cure->undo ? NULL : rule_of(socket->process, socket);
     /* In a group, a rule of an earlier policy may have cured it. */
-    if (!rule && !cure->cured.n && !cure->undo)
-        return NS_CURE_NO_RULE;
-    return ns_cure_change(cure, place, socket->cookie, socket->listens, rule, row);
+    return socket->rule || cure->cured.n || cure->undo ? -EINPROGRESS : NS_CURE_NO_RULE;
+}
+
+/* The first one that is still to be changed, or the end. */
+static struct ns_cure_socket *next(struct ns_cure_socket *at, const struct ns_cure_socket *end)
+{
+    while (at < end && at->result != -EINPROGRESS)
+        at++;
+    return at;
+}
+
+/* The child. If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
+static _Noreturn void change(struct ns_cure *cure, struct ns_cure_socket *at,
+                             const struct ns_cure_socket *end)
+{
+    syscall(SYS_close_range, 0, ~0U, 0);
+    for (; at < end; at = next(at, end)) {
+        const struct ns_owned *place = ns_owners_place(&cure->owners, at->inode, false);
+        const int result = ns_cure_change(cure, place, at->cookie, at->listens, at->rule, &at->row);
+        at->error = cure->error;
+        at->result = result;
+    }
+    _exit(0);
+}
+
+/* Starts a child, and waits until it has ended, or has been busy with one socket for a second. */
+static void change_some(struct ns_cure *cure, struct ns_cure_socket *at,
+                        const struct ns_cure_socket *end)
+{
+    const struct ns_cure_socket *before;
+    const pid_t child = fork();
+    if (child == 0)
+        change(cure, at, end);
+    NS_AUTO_CLOSE int ended = child < 0 ? -errno : ns_cure_open_process(child);
+    struct pollfd wait = {.fd = ended, .events = POLLIN};
+    do {
+        before = at;
+        at = ended >= 0 && poll(&wait, 1, CHANGE_MS) >= 0 ? next(at, end) : at;
+    } while (at < end && at != before && !wait.revents);
+    if (child > 0)
+        ns_waiting_end(child, before->process->user);
+    if (at == before) {
+        at->error = ended;
+        at->result = ended < 0 ? NS_CURE_FAILED : NS_CURE_STUCK;
+    }
+}
+
+/* Changes those that are to be changed. */
+static void change_all(struct ns_cure *cure, struct ns_cure_socket *sockets)
+{
+    struct ns_cure_socket *const end = sockets + cure->n_sockets, *at = sockets;
+    while ((at = next(at, end)) < end) {
+        for (struct ns_cure_socket *one = at; one < end; one = next(one + 1, end))
+            if (ns_waiting_is_full(one->process->user))
+                one->result = NS_CURE_STUCK;
+        at = next(at, end);
+        if (at < end)
+            change_some(cure, at, end);
+    }
+}
+
+static void count(struct ns_cure *cure, const struct ns_cure_socket *socket)
+{
+    struct ns_cure_row *row = row_of(cure, socket->process);
+    row->listeners += socket->row.listeners;
+    row->connections += socket->row.connections;
+    row->nodelay += socket->row.nodelay;
+    row->delack += socket->row.delack;
+    row->nodelay_restored += socket->row.nodelay_restored;
+    row->delack_restored += socket->row.delack_restored;
+    row->is_new |= row->results[socket->result]++ == 0;
+    cure->total[socket->result]++;
+    if (socket->result == NS_CURE_FAILED)
+        cure->error = socket->error;
 }
 
 /* Treat the new sockets whose owners are known. The others are listed again. */
 static void treat_all(struct ns_cure *cure)
 {
+    const size_t size = cure->n_sockets * sizeof *cure->sockets;
     cure->n_left = 0;
+    if (size == 0)
+        return;
+    struct ns_cure_socket *sockets =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ns_allocated(sockets == MAP_FAILED ? NULL : sockets);
+    memcpy(sockets, cure->sockets, size);
+    for (size_t i = 0; i < cure->n_sockets; i++)
+        sockets[i].result = judge(cure, &sockets[i]);
+    change_all(cure, sockets);
     for (size_t i = 0; i < cure->n_sockets; i++) {
-        struct ns_cure_socket *socket = &cure->sockets[i];
+        const struct ns_cure_socket *socket = &sockets[i];
+        const int result = socket->result;
         struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
         if (place->treated) /* a list may have a socket twice */
             continue;
-        const struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
-        struct ns_cure_row *row = process ? row_of(cure, process) : NULL;
-        int result = row ? treat(cure, socket, place, process, row) : -EAGAIN;
         if (result >= 0) {
-            row->is_new |= row->results[result]++ == 0;
-            cure->total[result]++;
+            count(cure, socket);
         } else
             place->chosen = false; /* the next round may find it in another process */
         place->treated = result >= 0 || ++place->tries == TRIES;
@@ -248,6 +345,7 @@ static void treat_all(struct ns_cure *cure)
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
         cure->n_left += !place->treated && (place->pid || cure->owners.all);
     }
+    munmap(sockets, size);
 }
 
 bool ns_cure_is_complete(const struct ns_cure *cure)

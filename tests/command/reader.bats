@@ -132,6 +132,14 @@ children() {
     done
 }
 
+@test "cure does not wait for a socket that its process keeps locked, and changes the others" {
+    local pids
+    stuck send send
+    are_stuck send
+    within 5 "$NS" cure --pid "${pids[0]}"
+    expect 1 output has ' listener: TCP_NODELAY set' output has '1 socket not changed: it is stuck in the kernel'
+}
+
 @test "an undo or a list that cannot treat the sockets of a stuck process ends with status 1" {
     local pids
     stuck lock lock
