@@ -158,6 +158,43 @@ END
     sleep 2
 }
 
+@test "beside more rows than are kept, a process without a row is not examined at each interval" {
+    local late reader
+    ns_needs_strace
+    ns_python
+    (($(ulimit -Hn) >= 9000)) || ns_skip "too few descriptors"
+    mkfifo "$T/go"
+    ns_start many "$python" -c 'import os, resource, socket, sys, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def connect():
+    listener = socket.create_server(("127.0.0.1", 0))
+    return listener, socket.create_connection(listener.getsockname())
+kept = [connect() for _ in range(4200)]
+print("many", flush=True)
+open(sys.argv[1]).read()
+for _ in range(9):
+    pid = os.fork()
+    if pid == 0:
+        kept.append(connect())
+        time.sleep(100)
+    print("late", pid, flush=True)
+time.sleep(100)' "$T/go"
+    ns_wait_for "$T/many.out" many
+    ns_start top strace -f -qq --seccomp-bpf -o "$T/calls" -e trace=openat "$NS" top --interval 1 --pid "${NS_PID[many]}"
+    ns_wait_for "$T/top.out" ' 4200 connections' 20
+    echo >"$T/go"
+    ns_wait_for "$T/top.out" ' 4209 connections' 20
+    : >"$T/top.out"
+    ns_until 30 "four tables" eval '(($(grep -ac "nagleshim top" "$T/top.out") >= 4))'
+    ns_stop top
+    # The reader is the one that asks for mappings. The control: it has examined the parent.
+    reader=$(awk '/, "maps", / { print $1; exit }' "$T/calls")
+    grep -q "^$reader .*\"/proc/${NS_PID[many]}\"" "$T/calls"
+    late=$(awk '$1 == "late" { printf "%s%s", sep, $2; sep = "|" }' "$T/many.out")
+    [[ $(grep -cE "^$reader .*\"/proc/($late)\"" "$T/calls") -le 9 ]] || wrong "examinations:" "$T/calls"
+}
+
 @test "names with invalid UTF-8 are replaced" {
     pair $'a\xff' $'a\x9b'
     shown "$NS" top --once --interval 1 --pid "$pid"

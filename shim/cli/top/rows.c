@@ -54,14 +54,14 @@ static struct ns_row *row_of(struct ns_top *top, struct ns_watched *watched)
     if (row && row->role == watched->role)
         return row;
     struct ns_row_process *process = ns_diagnosis_process_of(&top->interval, watched);
-    if (!process->looked) {
+    const struct ns_row connection = ns_row_of(process, watched);
+    watched->owner = row = ns_diagnosis_row(&top->interval, &connection);
+    if (row && !process->looked) {
         /* What an older one has done before does not count, and nothing counts twice. */
         process->has_done = process->started > top->newest;
         top->newer = process->started > top->newer ? process->started : top->newer;
         look_at(process, top->begin);
     }
-    const struct ns_row connection = ns_row_of(process, watched);
-    watched->owner = row = ns_diagnosis_row(&top->interval, &connection);
     return row;
 }
 
@@ -128,9 +128,9 @@ static void look_again(struct ns_top *top, uint64_t now)
     for (size_t i = 0; i < top->interval.n_processes; i++) {
         struct ns_row_process *process = top->interval.processes[i];
         bool counts = top->counts && process->shim == NS_SHIM_WORKS;
-        /* So long that those that are behind come next. */
+        /* So long that those that are behind come next. Without a row, none was looked at. */
         double apart = LOOK_AGAIN_S + (counts ? 0 : most);
-        if ((double)process->looked + apart * SECOND >= (double)now ||
+        if (!process->looked || (double)process->looked + apart * SECOND >= (double)now ||
             (!counts && looked >= LOOK_AGAIN_MOST))
             continue;
         look_at(process, now);
