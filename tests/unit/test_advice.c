@@ -6,6 +6,9 @@
 #include "address.h"
 #include "unit.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MS 1000000u
@@ -135,4 +138,48 @@ CHECK(check_all)
     }
     printf("# %u combinations\n", n);
     OK(n > 30000 && wrong == 0, "whatever is known of both ends, each advice is a line");
+}
+
+static void *wait_for_ever(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* Starts a process whose second thread goes on, and whose main thread has ended or does, too. */
+static pid_t start(bool ends)
+{
+    pthread_t thread;
+    pid_t pid = fork();
+    struct ns_state state = {0};
+    if (pid == 0) {
+        pthread_create(&thread, NULL, wait_for_ever, NULL);
+        if (ends)
+            pthread_exit(NULL);
+        wait_for_ever(NULL);
+    }
+    while (ends && ns_state_of(pid, &state) == 0 && state.letter != 'Z')
+        usleep(1000);
+    return pid;
+}
+
+CHECK(check_main_thread)
+{
+    for (int verdict = STALLS; verdict <= DOUBTS; verdict += DOUBTS - STALLS)
+        for (int ends = 0; ends < 2; ends++) {
+            static struct ns_diagnosis diagnosis;
+            struct ns_report report = {.diagnosis = &diagnosis, .command = "nagleshim"};
+            pid_t pid = start(ends);
+            add(&diagnosis, NS_ROLE_CLIENT, UNREACHABLE, (unsigned)verdict);
+            diagnosis.processes[0]->pid = pid;
+            ns_diagnosis_finish(&diagnosis);
+            ns_report_advise(&report);
+            const char *advice = verdict == STALLS ? report.now : report.next;
+            OK(ends ? !advice : advice && strstr(advice, "cure --pid"),
+               "a cure is proposed for a process%s", ends ? " only with its main thread" : "");
+            ns_diagnosis_release(&diagnosis);
+            ns_words_forget();
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
 }

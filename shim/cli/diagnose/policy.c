@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "cure/group.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 
@@ -253,6 +254,14 @@ static bool is_triable(const struct ns_row *row)
            row->process->is_reachable && row->process->trial.what == NS_EXPERIMENT_NONE;
 }
 
+/* Can `cure --pid` treat it? Not without its main thread, whose descriptors that copies. */
+static bool is_curable(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return !ns_state_is_gone(AT_FDCWD, path);
+}
+
 /* What may decide a doubt: the view from inside, or, where no preload reaches the process, whether
  * it is faster with TCP_NODELAY. */
 static const char *trial(const struct ns_report *report, struct ns_row_process *process)
@@ -261,7 +270,7 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
     if (process->is_reachable)
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
                         arguments(process), lacking(process));
-    if (!ns_proc_is_gone(process->pid))
+    if (is_curable(process->pid))
         return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);
     if (!report->program)
@@ -346,8 +355,7 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     }
     const struct ns_row_process *process = row->process;
     if ((!holds && !process->unreachable) || ns_shim_works(process->shim) || process->pid == 0 ||
-        (row->source == NS_SOURCE_INSIDE && process->has_other_number) ||
-        ns_proc_is_gone(process->pid))
+        (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_curable(process->pid))
         return NULL;
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
     if (!holds && ns_socket_least_delack() < 0 && ns_group_path(process->pid, group, sizeof group))
