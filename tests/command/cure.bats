@@ -263,6 +263,21 @@ follow_options() {
     in_time follow_options
 }
 
+@test "--follow ends when the last process of --pid has ended" {
+    start_options
+    ns_start other "$python" tests/helpers/tcp_options.py
+    ns_wait_for "$T/other.out" '^end'
+    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --pid "${NS_PID[other]}" --follow
+    ns_wait_for "$T/cure.out" 'TCP_NODELAY set'
+    ns_stop other
+    # It looks for ended processes once per second.
+    sleep 2
+    kill -0 "${NS_PID[cure]}"
+    ns_stop options
+    ns_join cure
+    grep -q '^In all:' "$T/cure.out"
+}
+
 @test "a process that gets the number of an ended child of --pid's process is left alone" {
     cat >"$T/again.py" <<'END'
 import os, signal, socket, subprocess, sys, time
