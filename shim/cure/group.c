@@ -170,25 +170,18 @@ int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
     return groups->n ? 0 : -ENOENT;
 }
 
-bool ns_group_path(pid_t pid, char *path, size_t size)
+bool ns_group_path(const char *name, char *path, size_t size)
 {
     static char root[PATH_MAX]; /* found once */
-    char file[64], line[PATH_MAX + 8] = "";
-    bool found = false;
-    snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
-    NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
-    while (stream && !found && fgets(line, sizeof line, stream))
-        found = strncmp(line, "0::/", 4) == 0;
-    line[strcspn(line, "\n")] = '\0';
-    return found && (*root || ns_group_root(root) != -ENODEV) &&
-           (size_t)snprintf(path, size, "%s%s", root, line + 3) < size;
+    return *name && (*root || ns_group_root(root) != -ENODEV) &&
+           (size_t)snprintf(path, size, "%s%s", root, name) < size;
 }
 
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
-                                    pid_t pid)
+                                    const char *name)
 {
     char path[2 * PATH_MAX];
-    if (groups->n == 0 || !ns_group_path(pid, path, sizeof path))
+    if (groups->n == 0 || !ns_group_path(name, path, sizeof path))
         return NULL;
     const struct ns_group *group = ns_groups_innermost(groups, path, 0);
     while (group && group->is_ending && !(chosen && ns_groups_with(chosen, group->id)))

@@ -62,13 +62,13 @@ const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const
  * Users may nest groups as deeply as they like: needs one descriptor at a time. */
 void ns_group_walk(const char *path, bool (*visit)(void *context, const char *path), void *context);
 
-/* The directory of the process's group. False: it is not known. */
-bool ns_group_path(pid_t pid, char *path, size_t size);
+/* The directory of a process's group, see struct ns_origin. False: it is not known. */
+bool ns_group_path(const char *name, char *path, size_t size);
 
-/* The innermost one that has the process: not one whose cure has ended, unless it is one of chosen,
- * which may be NULL. */
+/* The innermost one that has this group of a process: not one whose cure has ended, unless it is
+ * one of chosen, which may be NULL. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
-                                    pid_t pid);
+                                    const char *name);
 
 /* Adds the processes of the groups and of those below. Returns how many of them have a path that is
  * too long to be opened; what is below those is not seen. */

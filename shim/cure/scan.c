@@ -70,10 +70,11 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
 }
 
 /* Is the innermost cured group of the process none of those that were selected? */
-static bool is_of_others(const struct ns_cure *cure, pid_t pid)
+static bool is_of_others(const struct ns_cure *cure, const char *name)
 {
     const bool by_group = !*cure->pids && !cure->port;
-    const struct ns_group *group = by_group ? ns_groups_of(&cure->cured, &cure->groups, pid) : NULL;
+    const struct ns_group *group =
+        by_group ? ns_groups_of(&cure->cured, &cure->groups, name) : NULL;
     const struct ns_group *chosen = group ? ns_groups_with(&cure->groups, group->id) : NULL;
     return group && (!chosen || chosen->error == -EEXIST);
 }
@@ -93,7 +94,7 @@ static struct ns_cure_process *examine(const struct ns_cure *cure, const struct 
     snprintf(process->name, sizeof process->name, "%s", facts.name);
     if (error == -ETIMEDOUT) /* nothing else is known of it */
         process->result = NS_CURE_STUCK;
-    else if (is_of_others(cure, place->pid))
+    else if (is_of_others(cure, facts.origin.group))
         process->result = NS_CURE_OTHERS;
     else if (ns_shim_works(facts.loaded.shim))
         process->result = cure->undo ? NS_CURE_NO_RULE : NS_CURE_HAS_LIBRARY;

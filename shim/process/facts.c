@@ -31,6 +31,9 @@ static void read_group(struct ns_facts *facts)
         const bool in_system = path && strncmp(path, top, sizeof top - 1) == 0;
         const char *unit = in_system ? ns_proc_past_slices(path + 1) : "";
         const size_t length = strcspn(unit, "/\n");
+        if (strncmp(line, "0::/", 4) == 0)
+            snprintf(facts->origin.group, sizeof facts->origin.group, "%.*s",
+                     (int)strcspn(path + 1, "\n"), path + 1);
         facts->origin.in_container |= strstr(line, "kubepods") || strstr(line, "/libpod-") ||
                                       strstr(line, "/docker/") ||
                                       (strstr(line, "/docker-") && strstr(line, ".scope"));
@@ -128,7 +131,6 @@ static void read_program(struct ns_facts *facts)
     if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
         facts->loaded.shim = facts->elf.is_go || has_ring ? NS_SHIM_BYPASSED : NS_SHIM_UNSEEN;
     read_variables(facts);
-    read_group(facts);
 }
 
 static void find_file(const struct ns_facts *facts, const char *path, struct ns_found *found)
@@ -204,6 +206,7 @@ int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_fa
         goto end;
     facts->lives_elsewhere = ns_proc_lives_elsewhere(proc);
     facts->has_other_number = ns_proc_has_other_number(proc);
+    read_group(facts);
     error = ns_proc_look(proc);
     ns_proc_name(proc, facts->name, sizeof facts->name);
     if (error)

@@ -35,7 +35,8 @@ enum ns_own_calls { NS_OWN_CALLS_NONE, NS_OWN_CALLS_RING, NS_OWN_CALLS_RAW };
 
 /* What has started a process. */
 struct ns_origin {
-    char unit[128]; /* the systemd service that it belongs to; "": none */
+    char group[PATH_MAX]; /* its control group of cgroup2, below the root; "": unknown */
+    char unit[128];       /* the systemd service that it belongs to; "": none */
     bool in_container;
     bool has_variables;  /* of its own, without which the process may not run */
     char variables[128]; /* names of some that the process has and this command lacks, as a list */
@@ -48,7 +49,8 @@ struct ns_facts {
     struct ns_proc proc;
     char name[64]; /* see ns_proc_name */
     bool lives_elsewhere, has_other_number;
-    int error; /* the first one */
+    int error;               /* the first one */
+    struct ns_origin origin; /* with NS_FACTS_PROGRAM also its variables */
     struct ns_loaded loaded;
     /* NS_FACTS_WORDS: see ns_proc_words */
     size_t words_size;
@@ -58,7 +60,6 @@ struct ns_facts {
     struct ns_elf elf;
     unsigned sockets; /* descriptors of TCP sockets */
     enum ns_own_calls own_calls;
-    struct ns_origin origin;
     /* NS_FACTS_ALL */
     bool has_policy;
     char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */

@@ -358,7 +358,8 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
         (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_curable(process->pid))
         return NULL;
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
-    if (!holds && ns_socket_least_delack() < 0 && ns_group_path(process->pid, group, sizeof group))
+    if (!holds && ns_socket_least_delack() < 0 &&
+        ns_group_path(process->origin.group, group, sizeof group))
         return ns_words("%s cure --cgroup %s", quoted(report->command), quoted(group));
     return ns_words("%s cure --pid %d", quoted(report->command), process->pid);
 }

@@ -132,11 +132,11 @@ static void print_status(const struct ns_examination *examination)
     ns_output_fact("TCP sockets", "%u", examination->facts.sockets);
 }
 
-static void print_group(pid_t pid)
+static void print_group(const char *name)
 {
     struct ns_groups groups = {0};
     ns_groups_find_cured(&groups);
-    const struct ns_group *group = ns_groups_of(&groups, NULL, pid);
+    const struct ns_group *group = ns_groups_of(&groups, NULL, name);
     if (group)
         ns_output_fact("cured by the kernel",
                        "connections of the control group %s ('nagleshim cure')", group->path);
@@ -153,7 +153,7 @@ static int print(const struct ns_examination *examination)
         print_library(examination);
     if (loaded->has_status)
         print_status(examination);
-    print_group(examination->facts.proc.process);
+    print_group(examination->facts.origin.group);
     add_entry(examination);
     ns_findings_print(&examination->findings);
     const char *verdict = *works == 'y'   ? "the library works in process"

@@ -19,7 +19,7 @@ enum {
 };
 
 /* Does the kernel cure the new connections of the process's control group? */
-static bool is_cured(pid_t pid, uint64_t now)
+static bool is_cured(const char *group, uint64_t now)
 {
     static struct ns_groups cured;
     static uint64_t next;
@@ -29,7 +29,7 @@ static bool is_cured(pid_t pid, uint64_t now)
         ns_groups_find_cured(&cured);
         next = now + (uint64_t)LOOK_AT_GROUPS_S * SECOND;
     }
-    return ns_groups_of(&cured, NULL, pid);
+    return ns_groups_of(&cured, NULL, group);
 }
 
 static void look_at(struct ns_row_process *process, uint64_t now)
@@ -39,7 +39,7 @@ static void look_at(struct ns_row_process *process, uint64_t now)
     process->looked = now + (process->is_stuck ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
     if (error == -ESRCH)
         return;
-    process->is_cured = is_cured(process->pid, now);
+    process->is_cured = is_cured(facts.origin.group, now);
     process->shim = process->shim == NS_SHIM_READY      ? NS_SHIM_WORKS
                     : process->shim == NS_SHIM_BYPASSED ? NS_SHIM_NO
                     : process->shim == NS_SHIM_UNSEEN   ? NS_SHIM_UNKNOWN
