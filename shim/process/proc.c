@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The start is known to a clock tick, and a file's time to a jiffy. */
@@ -371,12 +370,10 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path)
 
 double ns_state_started(const struct ns_state *state)
 {
-    struct timespec wall, up;
-    if (state->start == 0 || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
-        clock_gettime(CLOCK_BOOTTIME, &up) != 0)
-        return 0;
-    return (double)(wall.tv_sec - up.tv_sec) + (double)(wall.tv_nsec - up.tv_nsec) / 1e9 +
-           (double)state->start / (double)sysconf(_SC_CLK_TCK) + START_SLACK;
+    const double now = (double)ns_clock_now(CLOCK_REALTIME),
+                 up = (double)ns_clock_now(CLOCK_BOOTTIME);
+    const double after = (double)state->start / (double)sysconf(_SC_CLK_TCK);
+    return state->start ? (now - up) / 1e9 + after + START_SLACK : 0;
 }
 
 const char *ns_proc_past_slices(const char *path)

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
@@ -263,10 +262,8 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
                       struct ns_diagnosis *diagnosis)
 {
     struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
-    struct timespec real;
     /* ns_watch_open takes the first samples, which may take a while. */
-    clock_gettime(CLOCK_REALTIME, &real);
-    diagnosis->began = (double)real.tv_sec + (double)real.tv_nsec / 1e9;
+    diagnosis->began = (double)ns_clock_now(CLOCK_REALTIME) / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
     const pid_t of_child[] = {child ? child->pid : 0, 0};
     const pid_t *pids = child ? of_child : options->pids;

@@ -151,16 +151,15 @@ static void take_property(struct unit *unit, const char *name, char *value)
  * service. False, and the reason is printed, if systemctl fails. */
 static bool ask(const char *name, struct unit *unit)
 {
-    char command[NAME_MAX + 256];
     NS_AUTO_FREE char *line = NULL;
     size_t size = 0;
     *unit = (struct unit){.forbidden = "", .binds = ""};
     /* No name has a quote, see ns_host_unit_path. */
-    snprintf(command, sizeof command,
-             "systemctl show -p Environment && systemctl show -p LoadState -p Environment "
-             "-p EnvironmentFiles -p UnsetEnvironment -p RootDirectory -p RootImage "
-             "-p TemporaryFileSystem -p BindPaths -p BindReadOnlyPaths -p SystemCallFilter -- '%s'",
-             name);
+    const char *command = ns_words(
+        "systemctl show -p Environment && systemctl show -p LoadState -p Environment "
+        "-p EnvironmentFiles -p UnsetEnvironment -p RootDirectory -p RootImage "
+        "-p TemporaryFileSystem -p BindPaths -p BindReadOnlyPaths -p SystemCallFilter -- '%s'",
+        name);
     FILE *stream = popen(command, "re");
     while (stream && getline(&line, &size, stream) > 0) {
         char *sign = strchr(line, '=');

@@ -16,10 +16,8 @@
 
 static bool exists_in(const char *directory, const char *name, char path[PATH_MAX])
 {
-    char candidate[PATH_MAX];
-    int n = snprintf(candidate, sizeof candidate, "%s/%s", directory, name);
-    return (size_t)n < sizeof candidate && access(candidate, R_OK) == 0 &&
-           realpath(candidate, path);
+    const char *candidate = ns_words("%s/%s", directory, name);
+    return access(candidate, R_OK) == 0 && realpath(candidate, path);
 }
 
 /* Adds the files of this pattern that differ from the first one, path. Returns how many there are.
@@ -62,10 +60,10 @@ unsigned ns_preload_search(const char *entry, uint16_t narrow, char path[PATH_MA
 
 const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_MAX])
 {
-    char here[PATH_MAX] = "", lib[PATH_MAX + 8];
+    char here[PATH_MAX] = "";
     if (readlink("/proc/self/exe", here, sizeof here - 1) > 0)
         *strrchr(here, '/') = '\0';
-    snprintf(lib, sizeof lib, "%s/../lib", here);
+    const char *lib = ns_words("%s/../lib", here);
     /* lib, lib/i386-linux-gnu beside lib/x86_64-linux-gnu, lib32 beside lib */
     const char *pattern =
         ns_words("{%s," NS_LIBDIR ",/usr/local/lib,/usr/lib}{,/*,/../*}/%s", here, name);
@@ -95,7 +93,7 @@ const char *ns_preload_locate(const char *name, uint16_t narrow, char path[PATH_
 static bool is_sanitizer(const char *entry, size_t length)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "/%.*s", (int)length, entry);
+    snprintf(path, sizeof path, "%.*s", (int)length, entry);
     return fnmatch("@(lib@([almt]|ub|hwa)san.so*|libclang_rt.*san[.-]*)", ns_path_base(path),
                    FNM_EXTMATCH) == 0;
 }
