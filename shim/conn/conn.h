@@ -8,7 +8,7 @@
  * that need an order say so. The memory of an object only ever holds such objects: a thread that
  * still uses a released one at worst reads and writes hints of another connection.
  *
- * The words burst and ack_state are read and written by traffic/state.h. */
+ * The words burst and ack_state are read and written by traffic/burst.h and traffic/ack.h. */
 #ifndef NS_CONN_H
 #define NS_CONN_H
 
@@ -124,6 +124,26 @@ static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 {
     return ns_send_modes[NS_GET(conn, send)].nodelay || NS_GET(conn, app_nodelay);
 }
+
+/* Access to a word as the small struct that it is, in the header of that. Two threads that use a
+ * socket at the same time may lose a count, which costs a segment. */
+#define NS_CONN_WORD(type, name, member)                                                           \
+    static inline struct type name(const struct ns_conn *conn)                                     \
+    {                                                                                              \
+        union {                                                                                    \
+            uint64_t word;                                                                         \
+            struct type value;                                                                     \
+        } both = {.word = NS_GET(conn, member)};                                                   \
+        return both.value;                                                                         \
+    }                                                                                              \
+    static inline void name##_put(struct ns_conn *conn, struct type value)                         \
+    {                                                                                              \
+        union {                                                                                    \
+            struct type value;                                                                     \
+            uint64_t word;                                                                         \
+        } both = {.value = value};                                                                 \
+        NS_PUT(conn, member, both.word);                                                           \
+    }
 
 /* A new object with one reference, NS_CONN_ALONE and otherwise zero. NULL if there is no memory. */
 struct ns_conn *ns_conn_make(void);

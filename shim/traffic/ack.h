@@ -15,9 +15,7 @@
 #ifndef NS_ACK_H
 #define NS_ACK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "conn/conn.h"
 
 struct ns_ack_state {
     uint64_t interactive : 1; /* the kernel delays its ACKs here */
@@ -37,6 +35,7 @@ struct ns_ack_state {
     uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
 };
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint64_t), "loaded and stored as one word");
+NS_CONN_WORD(ns_ack_state, ns_conn_ack, ack_state)
 
 enum {
     NS_ACK_FIRST = 12, /* ACKs that are sent at first; 16 reads with an answer count as one */

@@ -7,8 +7,7 @@
 #ifndef NS_BURST_H
 #define NS_BURST_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "conn/conn.h"
 
 struct ns_burst {
     uint16_t writes; /* in the current burst, modulo 65 536 */
@@ -24,6 +23,7 @@ struct ns_burst {
     uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
+NS_CONN_WORD(ns_burst, ns_conn_burst, burst)
 
 enum {
     NS_BURST_LONG = 4,  /* writes that make a burst long */

@@ -5,7 +5,7 @@
 #ifndef NS_LEARNED_H
 #define NS_LEARNED_H
 
-#include "traffic/state.h"
+#include "traffic/ack.h"
 
 /* What connections to one peer have learned together, for all of them: the number of first ACKs
  * that they have spent and of reads on trial; or, from NS_ACK_HELPS on, the term, and half of what

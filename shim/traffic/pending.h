@@ -15,7 +15,6 @@
 
 #include "conn/fds.h"
 #include "traffic/push.h"
-#include "traffic/state.h"
 
 enum {
     NS_PENDING_WORD = 8 * sizeof(long),                  /* bits of a word */

@@ -4,7 +4,8 @@
 #define NS_PUSH_H
 
 #include "conn/fds.h"
-#include "traffic/state.h"
+#include "traffic/ack.h"
+#include "traffic/burst.h"
 
 /* May the kernel hold bytes on any connection of this process? Set after the connection itself is
  * marked. */
