@@ -272,7 +272,7 @@ static void change_some(struct ns_cure *cure, struct ns_cure_socket *at,
     do {
         before = at;
         at = ended >= 0 && poll(&wait, 1, CHANGE_MS) >= 0 ? next(at, end) : at;
-    } while (at < end && at != before && !wait.revents);
+    } while (at < end && !wait.revents && (at != before || ns_waiting_is_running(child)));
     if (child > 0)
         ns_waiting_end(child, before->process->user);
     if (at == before) {

@@ -153,13 +153,6 @@ static int start(int memory)
     return error;
 }
 
-/* Is it at work, or does it wait for a processor, and not for the kernel? */
-static bool is_running(void)
-{
-    struct ns_state state;
-    return ns_state_of(reader.pid, &state) == 0 && state.letter == 'R';
-}
-
 static bool (*is_over)(void); /* or NULL */
 
 void ns_facts_until(bool (*is_command_over)(void))
@@ -182,7 +175,7 @@ static int await_answer(void)
         if (is_over && is_over())
             return -EINTR;
         /* The command itself may have been stopped: it has asked once more. */
-        if (left == 0 && (now - begun >= BUSY_MS * ms || !is_running()))
+        if (left == 0 && (now - begun >= BUSY_MS * ms || !ns_waiting_is_running(reader.pid)))
             return -ETIMEDOUT;
         if (left == 0)
             last = now + 100 * ms;

@@ -49,6 +49,12 @@ bool ns_waiting_is_full(uid_t user)
     return all == STUCK_MOST || of_user >= STUCK_MOST_OF_USER;
 }
 
+bool ns_waiting_is_running(pid_t child)
+{
+    struct ns_state state;
+    return ns_state_of(child, &state) == 0 && state.letter == 'R';
+}
+
 void ns_waiting_end(pid_t child, uid_t user)
 {
     size_t i = 0;

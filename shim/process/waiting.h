@@ -15,6 +15,9 @@ uid_t ns_waiting_user(pid_t pid);
 /* May no further child have to wait for a process of this user? One user may not use up all. */
 bool ns_waiting_is_full(uid_t user);
 
+/* Is it at work, or does it wait for a processor, and not for the kernel? */
+bool ns_waiting_is_running(pid_t child);
+
 /* Ends a child, which was busy with a process of this user. If it is stuck, it gets a moment. */
 void ns_waiting_end(pid_t child, uid_t user);
 
