@@ -152,7 +152,8 @@ children() {
 
 @test "if something kills the reader, the next question starts another one" {
     local reader
-    ns_start server "$python" -c 'import os, socket, sys, time
+    # In a process group of its own: its child must not live on beside the next test.
+    ns_start server setsid "$python" -c 'import os, socket, sys, time
 listener = socket.create_server(("127.0.0.1", 0))
 def connect():
     return socket.create_connection(listener.getsockname()), listener.accept()[0]
@@ -216,13 +217,15 @@ NoNewPrivs:	1" ]] || wrong "these are its rights:" "$T/rights"
 }
 
 @test "of readers that even SIGKILL does not end, eight are kept, and none is started after them" {
-    local user most=0 n pids
+    local user most=0 n pids end
     for user in {70000..70010}; do
         stuck "$user" page "$user"
     done
     are_stuck {70000..70010}
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
+    end=$((SECONDS + 50))
     until grep -q 'library="stuck"} 11' "$T/metrics" 2>/dev/null; do
+        ((SECONDS < end)) || wrong "not all are stuck:" "$T/metrics" "$T/top.err" || return
         n=$(children "${NS_PID[top]}") || wrong "top has ended:" "$T/top.err" || return
         most=$((n > most ? n : most))
         sleep 0.1
