@@ -16,14 +16,16 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, CHANGE_MS = 1000 };
+enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, CHANGE_MS = 1000, BUSY = 3 };
 
 /* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
@@ -245,39 +247,54 @@ static struct ns_cure_socket *next(struct ns_cure_socket *at, const struct ns_cu
     return at;
 }
 
-/* The child. If it is stuck, it must not keep open what somebody waits for, as locks and pipes. */
-static _Noreturn void change(struct ns_cure *cure, struct ns_cure_socket *at,
-                             const struct ns_cure_socket *end)
+static void change(struct ns_cure *cure, struct ns_cure_socket *socket)
+{
+    const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
+    const int result =
+        ns_cure_change(cure, place, socket->cookie, socket->listens, socket->rule, &socket->row);
+    socket->error = cure->error;
+    socket->result = result;
+}
+
+/* The child. If it is stuck, it must not keep open what somebody waits for, as locks and pipes. It
+ * ends with the command. */
+static _Noreturn void change_each(struct ns_cure *cure, struct ns_cure_socket *at,
+                                  const struct ns_cure_socket *end, pid_t parent)
 {
     syscall(SYS_close_range, 0, ~0U, 0);
-    for (; at < end; at = next(at, end)) {
-        const struct ns_owned *place = ns_owners_place(&cure->owners, at->inode, false);
-        const int result = ns_cure_change(cure, place, at->cookie, at->listens, at->rule, &at->row);
-        at->error = cure->error;
-        at->result = result;
-    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    for (; at < end && getppid() == parent; at = next(at, end))
+        change(cure, at);
     _exit(0);
 }
 
-/* Starts a child, and waits until it has ended, or has been busy with one socket for a second. */
+/* Starts a child, and waits until it has ended, or has been busy with one socket for a second, or
+ * for three if it is at work. */
 static void change_some(struct ns_cure *cure, struct ns_cure_socket *at,
                         const struct ns_cure_socket *end)
 {
-    const struct ns_cure_socket *before;
-    const pid_t child = fork();
+    struct ns_cure_socket *before;
+    const pid_t parent = getpid(), child = fork();
     if (child == 0)
-        change(cure, at, end);
+        change_each(cure, at, end, parent);
     NS_AUTO_CLOSE int ended = child < 0 ? -errno : ns_cure_open_process(child);
     struct pollfd wait = {.fd = ended, .events = POLLIN};
+    int seconds = 0;
     do {
         before = at;
         at = ended >= 0 && poll(&wait, 1, CHANGE_MS) >= 0 ? next(at, end) : at;
-    } while (at < end && !wait.revents && (at != before || ns_waiting_is_running(child)));
+        seconds = at == before ? seconds + 1 : 0;
+    } while (at < end && ended >= 0 && !wait.revents &&
+             (seconds == 0 || (seconds < BUSY && ns_waiting_is_running(child))));
     if (child > 0)
         ns_waiting_end(child, before->process->user);
-    if (at == before) {
-        at->error = ended;
-        at->result = ended < 0 ? NS_CURE_FAILED : NS_CURE_STUCK;
+    if (at != before || at->result != -EINPROGRESS)
+        return;
+    if (ended < 0) { /* without a child, or without a descriptor for it */
+        change(cure, at);
+    } else {
+        at->result = NS_CURE_STUCK;
+        at->row = (struct ns_cure_row){0};
     }
 }
 
@@ -420,6 +437,7 @@ void ns_cure_reverse(struct ns_cure *cure)
 {
     cure->undo = true;
     cure->follow = false;
+    ns_waiting_forgive(); /* what was changed is restored */
     forget_sockets(cure);
 }
 

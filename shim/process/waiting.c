@@ -9,10 +9,12 @@
 #include <linux/nsfs.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
 enum { END_MS = 20, STUCK_MOST = 8, STUCK_MOST_OF_USER = 2 };
+static const uid_t NOBODY = (uid_t)-1; /* setuid(2) refuses it */
 
 /* Those that have not ended yet, and the user of the process that each waits for. pid 0: none. */
 static struct stuck {
@@ -24,14 +26,15 @@ uid_t ns_waiting_user(pid_t pid)
 {
     char path[32];
     uid_t owner;
+    struct stat st;
     struct ns_proc proc = {0};
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     ns_proc_read_status(AT_FDCWD, path, &proc);
     snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
     NS_AUTO_CLOSE int at = open(path, O_RDONLY | O_CLOEXEC);
     for (int above; at >= 0 && (above = ioctl(at, NS_GET_PARENT)) >= 0; at = above) {
-        if (ioctl(at, NS_GET_OWNER_UID, &owner) == 0)
-            proc.real_user = owner ? owner : (uid_t)-1;
+        if (ioctl(at, NS_GET_OWNER_UID, &owner) == 0 && fstat(at, &st) == 0)
+            proc.real_user = owner ? owner : (uid_t)st.st_ino;
         close(at);
     }
     return proc.real_user;
@@ -75,4 +78,10 @@ bool ns_waiting_has(pid_t pid)
     while (i < STUCK_MOST && stuck[i].pid != pid)
         i++;
     return pid && i < STUCK_MOST;
+}
+
+void ns_waiting_forgive(void)
+{
+    for (size_t i = 0; i < STUCK_MOST; i++)
+        stuck[i].user = NOBODY;
 }

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* Who has started a process. In a user namespace below this one he may have many numbers: who has
- * made the outermost one counts. Those that root has made count together, and not as root. To be
- * asked before the process is: it may end meanwhile. */
+ * made the outermost one counts or, if that is root, the namespace itself (its inode, which is
+ * greater than usual users' numbers). To be asked before the process is: it may end meanwhile. */
 uid_t ns_waiting_user(pid_t pid);
 
 /* May no further child have to wait for a process of this user? One user may not use up all. */
@@ -20,6 +20,9 @@ bool ns_waiting_is_running(pid_t child);
 
 /* Ends a child, which was busy with a process of this user. If it is stuck, it gets a moment. */
 void ns_waiting_end(pid_t child, uid_t user);
+
+/* From now on, those that are stuck count for no user, but there may still be few. */
+void ns_waiting_forgive(void);
 
 /* Is it a child that has not ended yet? */
 bool ns_waiting_has(pid_t pid);

@@ -140,6 +140,23 @@ children() {
     expect 1 output has ' listener: TCP_NODELAY set' output has '1 socket not changed: it is stuck in the kernel'
 }
 
+@test "--for restores the sockets of a process beside stuck ones of the same user" {
+    local pids
+    stuck send1 send
+    stuck send2 send
+    ns_start free "$python" -c 'import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(20)]
+print("ready", flush=True)
+time.sleep(60)'
+    ns_wait_for "$T/free.out" ready
+    are_stuck send1 send2
+    within 20 "$NS" cure --for 1 "${pids[@]/#/--pid=}" --pid "${NS_PID[free]}"
+    expect 0 output has 'TCP_NODELAY set on ' output has 'TCP_NODELAY restored on '
+    within 5 "$NS" cure --undo --dry-run --pid "${NS_PID[free]}"
+    expect 0 stderr has 'no socket was restored'
+}
+
 @test "an undo or a list that cannot treat the sockets of a stuck process ends with status 1" {
     local pids
     stuck lock lock
