@@ -138,9 +138,9 @@ static inline void ns_ack_spend(struct ns_ack_state *state, bool acks, unsigned 
 /* A read was late after an ACK that was skipped. Is it time to send them? */
 static inline void ns_ack_missed(struct ns_ack_state *state)
 {
-    unsigned each = state->spent / state->late;
-    bool trial = state->spent <= NS_ACK_TRIAL;
-    if (trial || state->late >= (2u << state->doubt) - 1) {
+    unsigned spent = state->spent, late = state->late, each = spent / late;
+    bool trial = spent <= NS_ACK_TRIAL;
+    if (trial || late >= (2u << state->doubt) - 1) {
         if (!trial || state->term < NS_ACK_TERMS)
             state->term = (trial ? state->term + 1u : 1) & 7;
         for (state->every = 0; each > 1 && state->every < 7; each /= 2)
