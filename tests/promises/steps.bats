@@ -47,7 +47,7 @@ translate() {
         call == "splice" { say(fd == near ? "splice-in" : "splice-out") }
         call == "poll" { say(/, 0\) +=/ ? "look" : "wait") }
         call == "ppoll" && /, 1, \{tv_sec=0, tv_nsec=0\}/ { say("look") }
-        call ~ /^p?select6?$/ { say(/tv_sec=0, tv_[un]sec=0/ ? "look" : "wait") }
+        call ~ /^p?select6?$/ { say(/tv_sec=0, tv_[un]sec=0/ ? "look" : / \[\],/ ? "wait-for-nothing" : "wait") }
         call == "clock_nanosleep" { say("nap") }
         call == "nanosleep" { say("pause") }
         call ~ /^(clone3?|v?fork)$/ && !/ENOSYS/ { say("fork") }
