@@ -154,8 +154,8 @@ bool ns_conn_hold(struct ns_conn *conn);
 /* Drop a reference. The last one releases the object. */
 void ns_conn_drop(struct ns_conn *conn);
 
-/* The view of a connection. make: allocates it if there is none. NULL: there is none, or no memory.
- * Never freed, since a thread may be reading it. */
+/* The view of a connection, or NULL. With make, a missing one is allocated, and NULL means that no
+ * memory was left. It is never freed, since a thread may be reading it. */
 struct ns_view *ns_conn_view(const struct ns_conn *conn, bool make);
 
 #endif

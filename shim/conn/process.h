@@ -15,9 +15,9 @@
 extern _Thread_local pid_t ns_vfork_parent;
 enum { NS_PROCESS_NONE = -1 };
 
-/* The process whose clone() with CLONE_VM has made a child that may use this memory for ever, since
- * nobody tells when it ends; 0: there is none. A later fork that the library does not see (one by
- * inline assembler) has a copy of this: it is taken for such a child, and left alone. */
+/* The process whose clone() with CLONE_VM made a child, which may use this memory for ever, since
+ * nobody tells when it ends. 0 if no such child was made. A later fork that the library does not
+ * see, like one by inline assembler, copies this. It is taken for such a child, and left alone. */
 extern _Atomic pid_t ns_clone_parent;
 
 bool ns_process_has_other_fds(void);

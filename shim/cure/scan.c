@@ -2,9 +2,9 @@
 /* Owns the search for the sockets that `nagleshim cure` treats. sock_diag(7) lists all;
  * watch/owners.h reads whose descriptors they are, if a list has a new one, and keeps which were
  * treated: each is treated once, by the rules of its process, of which this file only reads. What
- * was changed is seen in the socket itself: see code.h. A child of the command changes the sockets:
- * a process may keep whoever does it waiting for ever, by a call that has locked the socket, or by
- * a file of a file system of its own that it has put in the socket's place. */
+ * was changed is seen in the socket itself: see code.h. A child of the command changes the sockets,
+ * because their process can make it wait without end: it locks the socket in a call, or it replaces
+ * the socket by a file of its own file system. */
 #include "cure/cure.h"
 
 #include "base/path.h"

@@ -78,9 +78,8 @@ static int pass(int end, int sockets[SOCKETS], bool sends)
     return message.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
-/* In the child. Returns the exit status: 0 or an errno. Whoever has all rights in the other user
- * namespace has them over the child, too: he must get neither its memory nor a descriptor of the
- * command. */
+/* In the child. Returns the exit status: 0 or an errno. Root of the other user namespace has all
+ * rights over the child, and must get neither its memory nor a descriptor of the command. */
 static int open_inside(int network, int user, int end)
 {
     int sockets[SOCKETS];
