@@ -67,7 +67,7 @@ limit() {
 # diagnose_inside PRELOAD: on a busy machine, its samples may be too late for a verdict.
 diagnose_inside() {
     run --separate-stderr nsenter --target "$inside" --pid --mount --root --wd "${timed[@]}" env LD_PRELOAD="$1" "$NS" diagnose --pid 1 --for 2
-    [[ $stderr != "nagleshim diagnose: cannot tell: "* ]] || is_late 20 "${stderr_lines[0]}"
+    maybe_late
 }
 
 @test "for an end that only reads, diagnose proposes what limits delayed ACKs on this kernel" {
