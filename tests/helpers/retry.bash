@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # The only functions of the tests that try anything again. A try that is late counts as a failure, unless the machine was at
 # fault: the programs were ready to run, and had no processor, for at least the time that is missing (schedstat, by
-# probes/run_delay), and there were no more delayed ACKs than may be. A delayed ACK is what the library prevents, and never
-# the machine's fault. Each further try is written to $NS_WORK/retried, with its evidence; tests/run prints these lines.
+# probes/run_delay), or a hypervisor took the processors for as long, and there were no more delayed ACKs than may be. A delayed
+# ACK is what the library prevents, and never the machine's fault. Each further try is written to $NS_WORK/retried, with its
+# evidence; tests/run prints these lines.
 
 timed=() pin=()
 
@@ -43,27 +44,36 @@ waited_of() {
         awk -v pinned=${#pin[@]} '{ sum += $2 - (pinned ? $1 : 0) } END { printf "%.1f", sum / 1e6 }'
 }
 
+# stolen: prints the milliseconds for which a hypervisor has not run this machine's processors ("steal" of proc(5), in ticks of
+# USER_HZ, which is 100). What runs on them then does not wait, for the kernel.
+stolen() {
+    awk '$1 == "cpu" { print $9 * 10 }' "${NS_STAT-/proc/stat}"
+}
+
 # in_time COMMAND...: runs a command that measures once, and calls is_late if a time, or a count that depends on it, is wrong.
 # Then it is run again, at most twice, if the machine was at fault. If it fails, so does the test. What the command starts by
 # ns_start, or with the words of the array "timed" in front, is asked how long it has waited, and so is what ns_start has started
 # before, such as an emulated line.
 in_time() {
-    local try late missing acks most_acks waited earlier others=("${NS_STARTED[@]}") status times=$T/waited timed=()
+    local try late missing acks most_acks waited earlier taken others=("${NS_STARTED[@]}") status times=$T/waited timed=()
     # With a real-time priority, if that is permitted, they wait for each other only. With another libc, in a chroot, neither.
     [[ ! -x $PROBES/run_delay || ${NS_LIBC-} ]] || timed=("$PROBES/run_delay" "$times")
     [[ ${NS_LIBC-} ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
     for try in 1 2 3; do
         late=
         rm -f "$times"
-        earlier=$(waited_of "${others[@]}")
+        earlier=$(waited_of "${others[@]}") taken=$(stolen)
         "$@" # not in a condition, where set -e would have no effect
         status=$?
         [[ $status -eq 0 && -n $late ]] || return "$status"
+        taken=$(($(stolen) - taken))
         # One of the others may have ended.
-        waited=$(awk -v pinned=${#pin[@]} -v more="$(waited_of "${others[@]}")" -v earlier="$earlier" \
-            '{ waited += $1 - (pinned ? $2 : 0) } END { printf "%.1f", waited / 1e6 + (more > earlier ? more - earlier : 0) }' \
+        waited=$(awk -v pinned=${#pin[@]} -v more="$(waited_of "${others[@]}")" -v earlier="$earlier" -v taken="$taken" \
+            '{ waited += $1 - (pinned ? $2 : 0) }
+            END { printf "%.1f", waited / 1e6 + (more > earlier ? more - earlier : 0) + taken }' \
             <(cat "$times" 2>/dev/null))
         late="try $try: $late; $(awk "BEGIN { print $missing }") ms are missing, the programs waited $waited ms for a processor"
+        ((taken == 0)) || late+=", $taken of them for a hypervisor"
         ((acks <= most_acks)) || late+="; more delayed ACKs than may be"
         if ! holds "$waited > 0 && $waited >= $missing" || ((acks > most_acks || try == 3)); then
             wrong "$late"

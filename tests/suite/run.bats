@@ -110,19 +110,30 @@ fails() {
     false
 }
 
+# A hypervisor takes the processors for 30 ms.
+taken() {
+    echo 'cpu 1 2 3 4 5 6 7 11 0 0' >"$NS_STAT"
+    once "$1" 'a round'
+}
+
+export NS_STAT=$BATS_RUN_TMPDIR/stat
+echo 'cpu 1 2 3 4 5 6 7 8 0 0' >"$NS_STAT"
 test "idle" { in_time once 20 'a round'; }
 test "busy" { in_time in_turn once 20 'a round' 2 2; }
 test "others are busy" { for name in one other; do ns_start "$name" taskset -c 0 perl -e '1 while 1'; done; in_time others; }
 test "too late" { in_time in_turn once 20000 'a round'; }
 test "acknowledges late" { in_time in_turn once 20 'a round' 3 2; }
+test "taken" { in_time taken 20; }
+test "taken for less" { in_time taken 40; }
 test "always late" { in_time in_turn is_late 20 'a round'; }
 test "fails" { in_time in_turn fails; }
 END
     run_tests
-    [[ $status -eq 1 && ${output##*$'\n'} == '3 passed, 6 failed, 0 skipped' ]]
-    [[ $output == *$'\ntried again, as the machine was at fault: 3 of 9 tests:\n'* ]]
+    [[ $status -eq 1 && ${output##*$'\n'} == '4 passed, 7 failed, 0 skipped' ]]
+    [[ $output == *$'\ntried again, as the machine was at fault: 4 of 11 tests:\n'* ]]
     [[ $output == *$'\nlate.bats: busy: try 1: a round, 2 delayed ACKs; 20 ms are missing, the programs waited '*' ms for a processor'* ]]
     [[ $output == *$'\nlate.bats: others are busy: try 1: a round; 20 ms are missing, the programs waited '* ]]
+    [[ $output == *$'\nlate.bats: taken: try 1: a round; 20 ms are missing, '*', 30 of them for a hypervisor'* ]]
     [[ $(grep -c '^late.bats: always late: try [12]: ' <<<"$output") -eq 2 && $output == *$'\nok '*' busy # in '* ]]
 }
 
