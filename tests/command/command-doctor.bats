@@ -133,29 +133,7 @@ CASES
     expect 0 stderr is ''
 }
 
-@test "doctor exits 2 with one message for wrong usage" {
-    touch "$T/plain"
-    each_refused doctor <<'CASES'
-|name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim doctor --help'
---|name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim doctor --help'
---frobnicate|unknown option '--frobnicate'; see 'nagleshim doctor --help'
--p|unknown option '-p'; see 'nagleshim doctor --help'
---pid|--pid needs a value; see 'nagleshim doctor --help'
---pid 1 cat|name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim doctor --help'
---all cat|name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim doctor --help'
---all --pid 1|name one of a program, --pid, --unit, --cgroup, --port and --all; see 'nagleshim doctor --help'
---pid=|--pid must be a process id, not ''
---pid 0|--pid must be a process id, not '0'
---pid 1x|--pid must be a process id, not '1x'
---pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
---pid 2147483647|there is no process 2147483647, or it has ended
-no-such-program|cannot find 'no-such-program' in PATH
-4711|cannot find '4711' in PATH; for the process with this number write --pid 4711
-DIR/none|'DIR/none': No such file or directory
-DIR|'DIR' is a directory, not a program
-/dev/null|'/dev/null' is a special file, not a program
-DIR/plain|'DIR/plain' is not executable: Permission denied
-CASES
+@test "a number is a process only with --pid, and an empty name is no program" {
     doctor ''
     expect_status 2
     cp "$T/ordinary" "$T/4711" # the control: a program with such a name

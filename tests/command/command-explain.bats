@@ -145,15 +145,6 @@ cure --dry-run --pid $$ -p $T/device.json
 CASES
 }
 
-@test "explain refuses wrong options" {
-    each_refused explain <<'CASES'
-cat --role client|--role after the program is the program's argument; write it before
---role client|the program is missing; see 'nagleshim explain --help'
---role peer cat|--role must be client or server, not 'peer'
---process cat|unknown option '--process'; see 'nagleshim explain --help'
-CASES
-}
-
 @test "explain exits 2 for a broken or unreadable policy, and shows that the library is disabled" {
     explain -p "$(broken_policy)" cat
     expect 2 stderr has "nagleshim explain: $T/broken.json:2:21: " output has "tried: $T/broken.json: invalid"

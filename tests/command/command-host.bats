@@ -278,9 +278,7 @@ assert any(f["name"] == "wrong" and "is truncated" in f["text"] for f in o["fact
         host $words
         refused "$said"
     done <<'CASES'
-|host must be followed by enable, disable or status; see 'nagleshim host --help'
 enable nginx|unexpected word 'nginx'; see 'nagleshim host --help'
-frobnicate|'frobnicate': host must be followed by enable, disable or status
 enable|enable needs --unit UNIT, for a service, or --preload, for every program
 enable --preload --unit x|--unit and --preload cannot be used together
 status --preload|status takes neither --unit nor --preload nor --library

@@ -57,34 +57,132 @@ load ../helpers/command
     [[ ${lines[3]} == "  diagnose "* && ${lines[4]} == "  run "* && ${lines[5]} == "  cure "* ]] || unexpected
 }
 
-@test "an unknown command or option is reported in one line that says where help is" {
-    cd "$T"
-    each_refused <<'CASES'
-frobnicate|: unknown command 'frobnicate'; see 'nagleshim help'
-diagnoze|: unknown command 'diagnoze'; did you mean diagnose?
-docotr|: unknown command 'docotr'; did you mean doctor?
-check --jsn| check: unknown option '--jsn'; did you mean --json?
---frobnicate|: unknown option '--frobnicate'; see 'nagleshim help'
-help frobnicate| help: unknown command 'frobnicate'; see 'nagleshim help'
-help run check| help: 'check': only one command may be named
-version 2| version: unexpected word '2'; see 'nagleshim version --help'
-check --frobnicate| check: unknown option '--frobnicate'; see 'nagleshim check --help'
-top --prometheus=| top: --prometheus must be FILE, not ''
-explain --local=| explain: --local must be ADDR:PORT, not ''
-cure --unit=| cure: --unit must be NAME, not ''
-explain --max-delay-us=1| explain: unknown option '--max-delay-us=1'; see 'nagleshim explain --help'
-check -x| check: unknown option '-x'; see 'nagleshim check --help'
-check --help=yes| check: --help=yes: this option takes no value
-explain --frobnicate| explain: unknown option '--frobnicate'; see 'nagleshim explain --help'
-explain -xy| explain: unknown option '-x'; see 'nagleshim explain --help'
-explain --role| explain: --role needs a value; see 'nagleshim explain --help'
-diagnose --json=-- touch DIR/ran| diagnose: --json must be a file, not '--'; for a file of this name write ./--
-diagnose --json= touch DIR/ran| diagnose: --json must be FILE, not ''
-diagnose --html -- touch DIR/ran| diagnose: --html must be a file, not '--'; for a file of this name write ./--
-check --dir --json| check: --dir must be a file, not '--json'; for a file of this name write ./--json
+@test "an invalid command line of any verb gives one message, and starts and writes nothing" {
+    local verb words message before table
+    table=$(cat <<'CASES'
+|frobnicate|unknown command 'frobnicate'; see 'nagleshim help'
+|diagnoze|unknown command 'diagnoze'; did you mean diagnose?
+|docotr|unknown command 'docotr'; did you mean doctor?
+|--frobnicate|unknown option '--frobnicate'; see 'nagleshim help'
+version|2|unexpected word '2'; HELP
+help|frobnicate|unknown command 'frobnicate'; see 'nagleshim help'
+help|run check|'check': only one command may be named
+check|--jsn|unknown option '--jsn'; did you mean --json?
+check|--frobnicate|unknown option '--frobnicate'; HELP
+check|--help=yes|--help=yes: this option takes no value
+check|--dir --json|--dir must be a file, not '--json'; for a file of this name write ./--json
+explain|--local=|--local must be ADDR:PORT, not ''
+explain|--max-delay-us=1|unknown option '--max-delay-us=1'; HELP
+explain|-xy|unknown option '-x'; HELP
+explain|--role|--role needs a value; HELP
+explain|cat --role client|--role after the program is the program's argument; write it before
+explain|--role client|the program is missing; HELP
+explain|--role peer cat|--role must be client or server, not 'peer'
+doctor||name one of a program, --pid, --unit, --cgroup, --port and --all; HELP
+doctor|--|name one of a program, --pid, --unit, --cgroup, --port and --all; HELP
+doctor|-p|unknown option '-p'; HELP
+doctor|--pid|--pid needs a value; HELP
+doctor|--pid 1 cat|name one of a program, --pid, --unit, --cgroup, --port and --all; HELP
+doctor|--all cat|name one of a program, --pid, --unit, --cgroup, --port and --all; HELP
+doctor|--all --pid 1|name one of a program, --pid, --unit, --cgroup, --port and --all; HELP
+doctor|--pid=|--pid must be a process id, not ''
+doctor|--pid 0|--pid must be a process id, not '0'
+doctor|--pid 1x|--pid must be a process id, not '1x'
+doctor|--pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
+doctor|--pid 2147483647|there is no process 2147483647, or it has ended
+doctor|no-such-program|cannot find 'no-such-program' in PATH
+doctor|4711|cannot find '4711' in PATH; for the process with this number write --pid 4711
+doctor|DIR/none|'DIR/none': No such file or directory
+doctor|DIR|'DIR' is a directory, not a program
+doctor|/dev/null|'/dev/null' is a special file, not a program
+doctor|DIR/plain|'DIR/plain' is not executable: Permission denied
+diagnose|--json=-- touch DIR/ran|--json must be a file, not '--'; for a file of this name write ./--
+diagnose|--json= touch DIR/ran|--json must be FILE, not ''
+diagnose|--html -- touch DIR/ran|--html must be a file, not '--'; for a file of this name write ./--
+diagnose||name a program, --pid, --unit, --cgroup, --port or --all; HELP
+diagnose|--pid x|--pid must be a process id, not 'x'
+diagnose|--pid 2147483647|there is no process 2147483647
+diagnose|--pid 1 --all|a program, running processes and --all: only one of them can be watched
+diagnose|--for 0 -- echo no|--for must be seconds from 0.1 to 1000000, not '0'
+diagnose|--for 1e3 -- echo no|--for must be seconds from 0.1 to 1000000, not '1e3'
+diagnose|--fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
+diagnose|--max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
+diagnose|--experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
+diagnose|--experiment push --all|--experiment needs a program to start, and excludes --outside
+diagnose|--html /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
+diagnose|--json=DIR/o --html DIR/./o -- echo no|'DIR/./o' is named by two options; name a file of its own for each
+diagnose|--josn x -- echo no|unknown option '--josn'; did you mean --json?
+run||the program is missing; HELP
+run|--|the program is missing; HELP
+run|--log error|the program is missing; HELP
+run|-xp touch DIR/ran|unknown option '-x'; HELP
+run|-p|-p needs a value; HELP
+run|--policy= touch DIR/ran|--policy must be FILE, not ''
+run|--send|--send needs a value; HELP
+run|--log loud touch DIR/ran|--log must be off, error, info or debug, not 'loud'
+run|--send quick touch DIR/ran|--send must be nodelay, auto-cork, adaptive, flush-before-read or app, not 'quick'
+run|--ack late touch DIR/ran|--ack must be before-wait or app, not 'late'
+run|--send app -p DIR/p.json touch DIR/ran|--policy cannot be used with --send, --ack or --max-delay-us; write these into the policy file
+run|--ack app -p DIR/p.json touch DIR/ran|--policy cannot be used with --send, --ack or --max-delay-us; write these into the policy file
+run|--max-delay-us 500 touch DIR/ran|--max-delay-us can only be used with --send auto-cork: no other mode holds bytes
+run|--max-delay-us 500 --send nodelay touch DIR/ran|--max-delay-us can only be used with --send auto-cork: no other mode holds bytes
+compare||no program is named; HELP
+compare|--runs 1 -- true|--runs must be a number from 5 to 1000, not '1'
+compare|--runs x -- true|--runs must be a number from 5 to 1000, not 'x'
+compare|-p /nowhere/p.json -- true|/nowhere/p.json: cannot be read: No such file or directory
+top|--prometheus=|--prometheus must be FILE, not ''
+top|--interval 0|--interval must be seconds from 0.5 to 3600, not '0'
+top|--interval x|--interval must be seconds from 0.5 to 3600, not 'x'
+top|--interval 0x1|--interval must be seconds from 0.5 to 3600, not '0x1'
+top|--pid +5|--pid must be a process id, not '+5'
+top|--pid 4194304|there is no process 4194304
+top|--once more|unexpected word 'more'; HELP
+top|--twice|unknown option '--twice'; HELP
+top|--prometheus DIR/none/x|cannot write 'DIR/none/x': No such file or directory
+top|--prometheus DIR/fifo|--prometheus must be a regular file or -, not 'DIR/fifo'
+top|4711|unexpected word '4711'; did you mean --pid 4711?
+cure||say which sockets: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
+cure|--all --port 1|use one of --unit, --cgroup, --all, --pid and --port
+cure|--port 0|--port must be a number from 1 to 65535, not '0'
+cure|--undo|say what to restore: --unit NAME, --cgroup GROUP, --pid N, --port N or --all
+cure|--undo --all --follow|--undo cannot be used with --follow or --for
+cure|--undo --all --for 1|--undo cannot be used with --follow or --for
+cure|--pid 1 --for 1 --dry-run|--for cannot be used with --dry-run
+cure|--list --all|--list shows all that is in force, and takes no option but --json
+cure|--list --undo|--list shows all that is in force, and takes no option but --json
+cure|--undo --all --policy x|--undo restores what was changed and takes no policy
+cure|--all x|unexpected word 'x'; HELP
+cure|4711|unexpected word '4711'; did you mean --pid 4711?
+cure|--pid 4194303|there is no process 4194303
+cure|--unit no-such|there is no control group of the unit 'no-such'
+cure|--cgroup no-such|there is no control group 'no-such'
+cure|--cgroup cgrou|there is no control group 'cgrou'
+cure|--cgroup unifie|there is no control group 'unifie'
+host||host must be followed by enable, disable or status; HELP
+host|frobnicate|'frobnicate': host must be followed by enable, disable or status; HELP
+demo|--client 65536|--client must be a number from 1 to 65535, not '65536'
+demo|now|unexpected word 'now'; HELP
 CASES
-    # The control: a file with such a name.
-    [[ ! -e -- && ! -e ran ]] && "$NS" diagnose --json=./-- -- touch ran
+)
+    diff <(sed -n 's/^NS_VERB(\([a-z]*\),.*/\1/p' shim/cli/verbs.def | sort) <(cut -d '|' -f 1 <<<"$table" | sed '/^$/d' | sort -u)
+    mkdir "$T/here"
+    cd "$T/here"
+    policy here/p '{}' >/dev/null
+    touch plain
+    mkfifo fifo
+    before=$(find . | sort)
+    while IFS='|' read -r verb words message; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "$NS" $verb ${words//DIR/$PWD}
+        message=${message//HELP/see \'nagleshim $verb --help\'}
+        expect "$([[ $verb == run ]] && echo 125 || echo 2)" output is "" stderr is "nagleshim${verb:+ $verb}: ${message//DIR/$PWD}"
+    done <<<"$table"
+    [[ $(find . | sort) == "$before" ]]
+}
+
+@test "a file may be called --" {
+    cd "$T"
+    "$NS" diagnose --json=./-- -- touch ran
     [[ -s -- && -e ran ]]
 }
 

@@ -130,13 +130,7 @@ nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms
     expect 2 stderr has "warning: the library cannot be loaded: $T/static is linked statically" # it ends with 3
 }
 
-@test "invalid arguments give one message" {
-    each_refused compare <<'END'
-|no program is named; see 'nagleshim compare --help'
---runs 1 -- true|--runs must be a number from 5 to 1000, not '1'
---runs x -- true|--runs must be a number from 5 to 1000, not 'x'
--p /nowhere/p.json -- true|/nowhere/p.json: cannot be read: No such file or directory
-END
+@test "a broken policy, and a file that is named twice, are refused" {
     compare -p "$(broken_policy)" -- true
     expect 2 stderr has "broken.json:2:21: "
     compare -p "$(policy p '{}')" --json="$T/p.json" -- true

@@ -293,24 +293,6 @@ bounded() {
     expect_whole stderr "nagleshim diagnose: cannot run '/': Permission denied"
 }
 
-@test "invalid arguments give one message, and nothing is run" {
-    each_refused diagnose <<'END'
-|name a program, --pid, --unit, --cgroup, --port or --all; see 'nagleshim diagnose --help'
---pid x|--pid must be a process id, not 'x'
---pid 2147483647|there is no process 2147483647
---pid 1 --all|a program, running processes and --all: only one of them can be watched
---for 0 -- echo no|--for must be seconds from 0.1 to 1000000, not '0'
---for 1e3 -- echo no|--for must be seconds from 0.1 to 1000000, not '1e3'
---fail-on maybe -- echo no|--fail-on must be likely or proven, not 'maybe'
---max-lost-ms -1 -- echo no|--max-lost-ms must be milliseconds from 0 to 1000000000, not '-1'
---experiment both -- echo no|--experiment must be push or acknowledge, not 'both'
---experiment push --all|--experiment needs a program to start, and excludes --outside
---html /nowhere/x.html -- echo no|cannot write '/nowhere/x.html': No such file or directory
---json=DIR/o --html DIR/./o -- echo no|'DIR/./o' is named by two options; name a file of its own for each
---josn x -- echo no|unknown option '--josn'; did you mean --json?
-END
-}
-
 @test "--json without a file always writes an object" {
     local words expected
     while IFS='|' read -r expected words; do

@@ -222,26 +222,6 @@ while True:
     [[ $rate == 0.0 && $shim == works ]]
 }
 
-@test "an invalid command line gives one message" {
-    mkfifo "$T/fifo"
-    each_refused top <<'CASES'
---interval 0|--interval must be seconds from 0.5 to 3600, not '0'
---interval x|--interval must be seconds from 0.5 to 3600, not 'x'
---interval 0x1|--interval must be seconds from 0.5 to 3600, not '0x1'
---pid +5|--pid must be a process id, not '+5'
---pid 0|--pid must be a process id, not '0'
---pid 4194304|there is no process 4194304
---once more|unexpected word 'more'; see 'nagleshim top --help'
---twice|unknown option '--twice'; see 'nagleshim top --help'
---prometheus|--prometheus needs a value; see 'nagleshim top --help'
---prometheus DIR/none/x|cannot write 'DIR/none/x': No such file or directory
---prometheus DIR/fifo|--prometheus must be a regular file or -, not 'DIR/fifo'
-CASES
-    [[ ! -e $T/none ]]
-    run "$NS" top 4711
-    [[ $status -eq 2 && $output == "nagleshim top: unexpected word '4711'; did you mean --pid 4711?" ]]
-}
-
 @test "without a terminal lines are printed at each interval, until the process ends" {
     posts lines
     ns_start top "$NS" top --interval 0.5 --pid "$pid"

@@ -108,17 +108,6 @@ expect() {
     done
 }
 
-# each_refused [COMMAND]: for each row WORDS|MESSAGE of standard input the command with these words fails with this one
-# message. DIR stands for $T.
-each_refused() {
-    local row message words
-    while IFS='|' read -r row message; do
-        read -ra words <<<"${row//DIR/$T}"
-        run --separate-stderr "$NS" "$@" "${words[@]}"
-        expect 2 output is "" stderr is "nagleshim${1:+ $1: }${message//DIR/$T}"
-    done
-}
-
 # program KIND FILE: builds a program that the library cannot reach for one reason. It exits with 3.
 program() {
     local kind=$1 file=$2 flags=()
