@@ -264,7 +264,7 @@ $T/policies/nagleshim.json: valid, 3 rules"
     local at last=0 broken
     broken=$(broken_policy)
     for at in {1..60}; do
-        LD_PRELOAD=$PROBES/no_memory.so NO_MEMORY_AT=$at run --separate-stderr "$NS" check --json "$broken"
+        LD_PRELOAD=$PROBES/faults.so FAULT_CALL=allocation FAULT_AT=$at run --separate-stderr "$NS" check --json "$broken"
         [[ $status -eq 1 ]] || expect 2 output is "" stderr is "nagleshim: there is no memory left"
         [[ $status -eq 1 ]] || last=$at
     done

@@ -588,7 +588,7 @@ leftover() {
     "$NS" diagnose -- no-such-program 2>/dev/null || true
     local at
     for at in {1..20}; do # each of its allocations fails once
-        LD_PRELOAD=$PROBES/no_memory.so NO_MEMORY_AT=$at "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 3
+        LD_PRELOAD=$PROBES/faults.so FAULT_CALL=allocation FAULT_AT=$at "$NS" diagnose -- "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 3
     done >/dev/null 2>"$T/messages" || true
     grep -q 'there is no memory left' "$T/messages"
     # Other tests may have directories of their own for a while.

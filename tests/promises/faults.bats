@@ -54,7 +54,7 @@ goes_on() {
 }
 
 @test "the program works if the library cannot get memory, files or information about sockets" {
-    goes_on 400 calloc mmap
+    goes_on 400 allocation mmap
     goes_on 20 openat read lseek readlinkat
     goes_on 80 getsockopt getsockname
 }

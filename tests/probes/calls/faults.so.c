@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Is preloaded after nagleshim, and lets the call FAULT_CALL fail: the FAULT_AT-th call by
- * nagleshim itself, and with FAULT_ON also all later ones. Calls by others are passed on. Creates
- * FAULT_FILE at the first failure. */
+/* Is preloaded after the library, or into the command, and lets the call FAULT_CALL fail: the
+ * FAULT_AT-th call by the library or by the command, and with FAULT_ON also all later ones. Calls
+ * by others are passed on. Creates FAULT_FILE at the first failure. */
 #include "raw.h"
 
 #include <link.h>
 #include <stdarg.h>
 
+void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
 
 static uintptr_t shim_low, shim_high;
 
@@ -27,6 +29,8 @@ static int find_shim(struct dl_phdr_info *info, size_t size, void *unused)
 /* May be called before any constructor: relocation is done, and the environment exists. */
 static bool of_shim(const void *caller)
 {
+    if (strcmp(program_invocation_short_name, "nagleshim") == 0)
+        return true;
     if (!shim_high && environ)
         dl_iterate_phdr(find_shim, NULL);
     return (uintptr_t)caller >= shim_low && (uintptr_t)caller < shim_high;
@@ -70,10 +74,14 @@ static int refuse(int error)
     return -1;
 }
 
-void *calloc(size_t count, size_t size)
-{
-    return FAILS(calloc) && refuse(ENOMEM) ? NULL : __libc_calloc(count, size);
-}
+#define ALLOCATES(name, parameters, ...)                                                           \
+    void *name parameters                                                                          \
+    {                                                                                              \
+        return FAILS(allocation) && refuse(ENOMEM) ? NULL : __libc_##name(__VA_ARGS__);            \
+    }
+ALLOCATES(malloc, (size_t size), size)
+ALLOCATES(calloc, (size_t count, size_t size), count, size)
+ALLOCATES(realloc, (void *old, size_t size), old, size)
 
 void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
