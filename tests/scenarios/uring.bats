@@ -52,32 +52,9 @@ mixes() {
     mixes server flows 'libc ring libc'
 }
 
-# What a program prints of its bursts. It is linked with liburing, and uses it for files at most.
 @test "a program with liburing that uses its connection by libc's calls joins long bursts like any other" {
-    gcc -w -Itests/probes -o "$T/stream" -x c - -luring -pthread <<'END'
-#include "loopback.h"
-#include <liburing.h>
-int main(void)
-{
-    struct sockaddr_in address;
-    struct io_uring ring;
-    char data[4096];
-    if (io_uring_queue_init(4, &ring, 0))
-        return 1;
-    int listener = loopback_listener(&address), fd = loopback_connect(&address), peer = accept(listener, NULL, NULL);
-    for (int burst = 0; burst < 4; burst++) {
-        for (int i = 0; i < 20; i++)
-            if (write(fd, data, 10) != 10)
-                return 1;
-        for (int got = 0; got < 200;)
-            got += read(peer, data, sizeof data);
-        if (write(peer, data, 10) != 10 || read(fd, data, sizeof data) != 10)
-            return 1;
-    }
-    return 0;
-}
-END
-    LD_PRELOAD=$LIBRARY NAGLESHIM_LOG=info run "$T/stream"
+    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
+    LD_PRELOAD="$LIBRARY liburing.so.2" NAGLESHIM_LOG=info run "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 4
     echo "$output"
     [[ $status -eq 0 && $output =~ 'bursts joined '([1-9]) ]]
 }
