@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The waits that the differential fuzzer does not make: for time, signals, threads and children.
- * Each with nothing pending and with a pending ACK, which the library sends before it waits. */
+/* The waits for time, signals, threads and children, most of which the differential fuzzer does not
+ * make. Each with nothing pending and with a pending ACK, which the library sends before it waits;
+ * and with two writes, of which it must have sent what it held. */
 #pragma once
 
 #include "raw.h"
@@ -9,15 +10,47 @@
 static const struct timespec at_once = {0, 0}, soon = {0, 2000000}, wrong_time = {0, 1000000000};
 static const struct pair *wait_owing; /* NULL: no ACK is pending */
 
+static const struct pair *wait_holding; /* NULL: nothing is written before a wait */
+
+static void begin_wait(void)
+{
+    if (wait_owing)
+        owe_on(*wait_owing);
+    if (wait_holding)
+        must(write(wait_holding->a, "he", 2) == 2 && write(wait_holding->a, "ad", 2) == 2, "write");
+}
+
+/* Records how many of the four bytes have arrived. */
+static void end_wait(const char *text)
+{
+    int arrived = -1;
+    char bytes[4];
+    if (!wait_holding)
+        return;
+    ioctl(wait_holding->b, FIONREAD, &arrived);
+    record_add("%s: arrived at the end of %s: %d\n", record_context, text, arrived);
+    must(recv(wait_holding->b, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes, "read");
+}
+
 #define WAIT(expression)                                                                           \
     do {                                                                                           \
-        if (wait_owing)                                                                            \
-            owe_on(*wait_owing);                                                                   \
+        begin_wait();                                                                              \
         CALL(expression);                                                                          \
+        end_wait(#expression);                                                                     \
     } while (0)
 
 static void wait_time(void)
 {
+    struct timeval moment = {0, 2000};
+    struct epoll_event event;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    WAIT(ppoll(NULL, 0, &soon, NULL));
+    WAIT(select(0, NULL, NULL, NULL, &moment));
+    WAIT(pselect(0, NULL, NULL, NULL, &soon, NULL));
+    WAIT(epoll_pwait2(epoll, &event, 1, &soon, NULL));
+    WAIT(nanosleep(&soon, NULL));
+    WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL));
+    close(epoll);
     WAIT(usleep(2000));
     WAIT(sleep(0));
     WAIT(thrd_sleep(&soon, NULL));
@@ -81,7 +114,7 @@ static void *waker(void *value)
     pthread_cond_signal(&condition);
     pthread_mutex_unlock(&mutex);
     sem_post(&semaphore);
-    return value;
+    pthread_exit(value);
 }
 
 static mtx_t c11_mutex;
@@ -138,7 +171,9 @@ static void wait_threads(void)
     WAIT(sem_wait(&semaphore));
     WAIT(pthread_join(thread, &value));
     record_value("its value", value == &mutex);
+#ifdef __GLIBC__ /* musl would wait for ever */
     WAIT(pthread_join(pthread_self(), NULL));
+#endif
     thrd_t c11;
     int result = 0, given = 42;
     mtx_init(&c11_mutex, mtx_plain);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that is not linked with libpthread and loads a plugin that is: before glibc 2.34 the
- * process has the thread calls only from then on, and only for the plugin. */
+/* A program that is not linked with libpthread and loads a plugin that is
+ * (transparency_plugin): before glibc 2.34 the process has the thread calls only from then on, and
+ * only for the plugin. */
 #include "system.h"
 
 int main(int argc, char **argv)

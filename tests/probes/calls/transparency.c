@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes calls (calls.h) in a given place of a program and prints the result of each. The output
- * must be the same with and without the library. */
+ * must be the same with and without the library, except that of "held". */
 #include "calls.h"
 
 static void *cancelled_in_read(void *fd)
@@ -31,6 +31,28 @@ static void after_cancelled_thread(void)
     close_pair(pair);
 }
 
+/* Makes no call that the library sees. */
+static int compute(void)
+{
+    clock_t end = clock() + CLOCKS_PER_SEC / 50;
+    while (clock() < end)
+        ;
+    return 0;
+}
+
+/* The library holds what is written before a wait. */
+static void calls_held(void)
+{
+    struct pair pair = open_pair();
+    wait_holding = &pair;
+    WAIT(compute());
+    wait_time();
+    wait_signals();
+    wait_threads();
+    wait_holding = NULL;
+    close_pair(pair);
+}
+
 static void at_exit(void)
 {
     calls_main();
@@ -55,6 +77,8 @@ int main(int argc, char **argv)
     record_context = place;
     if (strcmp(place, "main") == 0)
         calls_all();
+    else if (strcmp(place, "held") == 0)
+        calls_held();
     else if (strcmp(place, "cancelled") == 0)
         after_cancelled_thread();
     else if (strcmp(place, "atexit") == 0)

@@ -11,6 +11,17 @@ void plugin_run(struct record *of_program)
     calls_all();
 }
 
+/* For a program without threads (late_threads.c). */
+int use_threads(void);
+int use_threads(void)
+{
+    record_open();
+    wait_time();
+    wait_threads();
+    record_flush();
+    return 0;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     if (!getenv("PROBE_CONSTRUCTOR"))

@@ -85,10 +85,14 @@ policy_of() {
 }
 
 @test "thread calls work in a plugin of a program without threads" {
-    timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
-    LD_PRELOAD=$LIBRARY timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
-    NAGLESHIM_POLICY=$(policy_of auto-cork before-wait) LD_PRELOAD=$LIBRARY \
-        timeout 10 "$PROBES/late_threads" "$NS_LIBC_FILES/late_threads.so"
+    local send plugin=$NS_LIBC_FILES/late_threads.so
+    # musl may change errno in a call that succeeds.
+    timeout 10 "$PROBES/late_threads" "$plugin" | sed 's/ = 0 .*/ = 0/' >"$T/plain"
+    [[ $(grep -cE 'its value 1|its result 42|cancelled 1' "$T/plain") -eq 3 ]]
+    for send in adaptive auto-cork; do
+        NAGLESHIM_POLICY=$(policy_of "$send" before-wait) LD_PRELOAD=$LIBRARY timeout 10 "$PROBES/late_threads" "$plugin" |
+            sed 's/ = 0 .*/ = 0/' | diff "$T/plain" -
+    done
 }
 
 @test "every call has the same result with the library" {
