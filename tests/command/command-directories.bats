@@ -65,17 +65,3 @@ $T/fleet/default.json: valid, 1 rule"
     run --separate-stderr "${as_other[@]}" check
     expect_status 0
 }
-
-@test "file names in a directory cannot control the terminal" {
-    local odd=$T/fleet/$'a\e[31m\nvalid.json'
-    policy namespace/default '{}'
-    cp "$T/namespace/default.json" "$odd"
-    run --separate-stderr "$NS" check
-    expect_part output "$T/fleet/a?[31m?valid.json: valid, 1 rule"
-    printf '{"version": 2}\n' >"$odd"
-    run --separate-stderr "$NS" check --dir "$T/fleet"
-    expect_part stderr "$T/fleet/a?[31m?valid.json:1:13: "
-    # JSON has the name unchanged.
-    run --separate-stderr "$NS" check --dir "$T/fleet" --json
-    expect_part output 'fleet/a\u001b[31m\nvalid.json"'
-}

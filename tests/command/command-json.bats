@@ -104,13 +104,19 @@ PYTHON
     json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]["text"]' doctor --json --pid "${NS_PID[q]}"
 }
 
-@test "--json is valid JSON after wrong usage, for missing files, and for invalid UTF-8" {
+@test "--json is valid JSON after wrong usage, for missing files and failed programs, and for invalid UTF-8" {
     json 2 'o["files"] == [] and "unknown option \u0027--frobnicate\u0027" in o["messages"][0]' check --frobnicate --json
     json 2 'o["rules"] == [] and "the program is missing" in o["messages"][0]' explain --json
     json 2 '"--remote" in o["messages"][0]' explain --remote nowhere --json cat
     json 2 '"needs a value" in o["messages"][0]' doctor --json --pid
     json 2 '"there is no process" in o["messages"][0] and "works" not in o' doctor --json --pid 2147483647
     json 2 '"cannot find" in o["messages"][0]' doctor --json no-such-program
+    json 2 '"there is no process" in o["messages"][0]' diagnose --json --pid 2147483647
+    json 2 '"must be seconds" in o["messages"][0]' diagnose --json --for 0 -- true
+    json 126 "\"cannot run '/'\" in o[\"messages\"][0]" diagnose --json -- /
+    json 2 '"unknown option" in o["messages"][0]' diagnose --json --such -- true
+    json 2 "\"cannot write '/nowhere/x'\" in o[\"messages\"][0]" diagnose --json --html /nowhere/x -- true
+    json 2 '"failed with status 3" in o["messages"][0] and len(o) == 4' compare --json -- sh -c 'exit 3'
     json 2 'o["files"][0]["file"].endswith("/\ufffdx\u00e9.json")' check --json "$T/"$'\xffx\xc3\xa9.json'
     printf '{"version": 1, "rules": [], "\xc3\xa9\\u0001\\"": 1}' >"$T/odd.json"
     json 1 '"\u00e9" in o["files"][0]["errors"][0]["text"]' check --json "$T/odd.json"

@@ -31,11 +31,6 @@ described() {
     cat "config/man/nagleshim-$1.1" 2>/dev/null || section "nagleshim $1" "$MAN1"
 }
 
-# Prints the words of a help text's list under this title.
-listed() {
-    "$NS" "$1" --help | sed -n "/^$2:/,/^\$/s/^  \([^ ][^ ]*\) .*/\1/p"
-}
-
 # Prints the words that an option takes, which a help text lists below it.
 words_of() {
     "$NS" "$1" --help | sed -n "/^  $2 /{n;p}" | tr -d ' ' | tr ',' '\n'

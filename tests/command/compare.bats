@@ -82,18 +82,6 @@ END
     expect_whole stderr "nagleshim compare: cannot find 'no-such-program' in PATH"
 }
 
-@test "--json without a file always writes an object" {
-    compare --json -- sh -c 'exit 3'
-    expect_status 2
-    printf '%s\n' "$output" >"$T/o.json"
-    says "$T/o.json" 'o["command"] == "compare" and o["nagleshim"] and o["status"] == 2
-        and "failed with status 3" in o["messages"][0] and len(o) == 4'
-    compare --json -- true
-    expect_status 0
-    printf '%s\n' "$output" >"$T/o.json"
-    says "$T/o.json" 'o["status"] == 0 and o["verdict"]'
-}
-
 @test "a file that cannot be written is reported before the first run, and no file is made without a result" {
     compare --json=/nowhere/o.json -- sh -c 'echo run >>"$0"' "$T/ran"
     expect 2 stderr is "nagleshim compare: cannot write '/nowhere/o.json': No such file or directory"
