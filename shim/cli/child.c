@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "process/facts.h"
+#include "process/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ bool ns_child_signals(void)
             sigaddset(&set, handed[i]);
     if (sigprocmask(SIG_BLOCK, &set, &mask_before) == 0)
         signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    ns_facts_until(is_asked);
+    ns_reader_until(is_asked);
     if (signals < 0)
         ns_say("cannot receive signals: %s", strerror(errno));
     return signals >= 0;

@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/find.h"
-#include "process/facts.h"
 #include "process/proc.h"
+#include "process/reader.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -229,7 +229,7 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
 /* Returns the exit status. */
 static int report(const struct ns_cure *cure)
 {
-    const unsigned *total = cure->total;
+    const unsigned *total = cure->total, unfound = cure->unfound + cure->n_full;
     unsigned listeners = 0;
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
@@ -245,7 +245,7 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (cure->n_rows == 0 && !cure->unfound && !cure->cures_new && !cure->list)
+    else if (cure->n_rows == 0 && !unfound && !cure->cures_new && !cure->list)
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     const struct ns_owners *owners = &cure->owners;
@@ -254,9 +254,9 @@ static int report(const struct ns_cure *cure)
     if (ns_cure_has_unowned(cure))
         ns_say("%s could not be examined: %s", ns_count(owners->denied, "process"),
                ns_watch_refusal(owners->refused, owners->refusal, owners->denied > 1));
-    else if (cure->unfound)
-        ns_say("%s belong%s to no process that could be examined",
-               ns_count(cure->unfound, "socket"), cure->unfound == 1 ? "s" : "");
+    else if (unfound)
+        ns_say("%s belong%s to no process that could be examined", ns_count(unfound, "socket"),
+               unfound == 1 ? "s" : "");
     if (cure->unread_groups)
         ns_say(
             "the path of %s, and of all below, is too long: their processes could not be examined",
@@ -472,7 +472,7 @@ static int cure_sockets(struct ns_cure *cure)
     if (cure->seconds > 0) {
         ns_groups_remove(&cure->groups, false);
         ns_cure_reverse(cure);
-        ns_facts_until(NULL); /* a second ^C skips no process */
+        ns_reader_until(NULL); /* a second ^C skips no process */
         print_groups(cure);
         const int failed = ns_cure_scan(cure, true);
         error = error ? error : failed;

@@ -57,6 +57,7 @@ struct ns_cure {
     struct ns_cure_socket *sockets; /* those of the last list that were not treated before */
     size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
     unsigned unfound;               /* those that were given up */
+    unsigned n_full;                /* of the last list: see ns_reader_is_full */
     unsigned unread_groups;         /* their paths are too long */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */
@@ -70,10 +71,35 @@ struct ns_cure {
 /* A descriptor of a process, or -errno; for a thread's id, -ESRCH. */
 int ns_cure_open_process(pid_t pid);
 
-/* Changes the options of the socket with this cookie, and counts that; rule NULL: none matches.
- * Returns an enum ns_cure_result, or -EAGAIN: it is not at this place any more. */
-int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t cookie,
-                   bool listens, const struct ns_rule *rule, struct ns_cure_row *row);
+/* Options of a socket. A value of -1: it or the kernel has no such option, or it stays. */
+struct ns_cure_values {
+    int nodelay; /* TCP_NODELAY */
+    int delack;  /* TCP_DELACK_MAX_US */
+    int mark;    /* see code.h */
+};
+
+/* A socket that is to be changed, and what came of it. */
+struct ns_cure_change {
+    pid_t pid;
+    int fd;
+    uint64_t cookie;
+    bool listens;
+    int options; /* of its rule; -1: none matches */
+    int least_delack;
+    bool undo, dry_run;
+    bool in_group; /* it is, or will be, in a group that is cured */
+    bool maybe_in; /* it may be */
+    bool accepts;  /* the kernel treats what a listener in a group accepts */
+    int result;    /* enum ns_cure_result; -EAGAIN: it is not at this place any more */
+    int error;     /* -errno of NS_CURE_FAILED */
+    struct ns_cure_values then;
+};
+
+enum { NS_CURE_DELACK_DEFAULT_US = 200000 }; /* TCP_DELACK_MAX of include/net/tcp.h: 1/5 s */
+
+/* Changes a struct ns_cure_change. In the reader, as the process can make it wait without end: it
+ * locks the socket in a call, or replaces it by a file of its own file system. */
+void ns_cure_change(void *change, int unused);
 
 /* --- scan.c: all sockets --------------------------------------------------------------------- */
 

@@ -2,30 +2,24 @@
 /* Owns the search for the sockets that `nagleshim cure` treats. sock_diag(7) lists all;
  * watch/owners.h reads whose descriptors they are, if a list has a new one, and keeps which were
  * treated: each is treated once, by the rules of its process, of which this file only reads. What
- * was changed is seen in the socket itself: see code.h. A child of the command changes the sockets,
- * because their process can make it wait without end: it locks the socket in a call, or it replaces
- * the socket by a file of its own file system. */
+ * was changed is seen in the socket itself: see code.h. */
+#include "cure/code.h"
 #include "cure/cure.h"
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "process/facts.h"
+#include "process/reader.h"
 #include "process/scope.h"
-#include "process/waiting.h"
 #include "watch/table.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, CHANGE_MS = 1000, BUSY = 3 };
+enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, SLICE_NS = 50000000 };
 
 /* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
@@ -34,20 +28,14 @@ struct ns_cure_socket {
     struct ns_netns *netns;
     uid_t user;
     bool listens;
-    /* When it is treated: */
-    struct ns_cure_process *process; /* NULL: unknown */
-    const struct ns_rule *rule;
-    int result; /* enum ns_cure_result; -EAGAIN: try again after the next list; or -EINPROGRESS */
-    int error;
-    struct ns_cure_row row; /* what was changed */
 };
 
 struct ns_cure_process {
     pid_t pid;
-    uid_t user; /* see waiting.h */
+    uid_t user; /* see ns_reader_user */
     uint64_t started;
     char name[64];
-    int result; /* of all its sockets; NS_CURE_CHANGED: each is treated */
+    int result; /* of all its sockets, see treat(); NS_CURE_CHANGED: each is treated */
     struct ns_ruleset rules;
     struct ns_cure_process *next;
 };
@@ -84,18 +72,19 @@ static bool is_of_others(const struct ns_cure *cure, const char *name)
 static struct ns_cure_process *examine(const struct ns_cure *cure, const struct ns_owned *place)
 {
     static struct ns_facts facts;
-    const uid_t user = ns_waiting_user(place->pid);
-    /* Without the right to read it, patterns do not match. */
-    int error = ns_facts_ask(place->pid, NS_FACTS_WORDS, &facts);
-    if (error == -ESRCH || error == -EINTR)
+    const uid_t user = ns_reader_user(place->pid);
+    const bool is_full = ns_reader_is_full(user);
+    const int error = ns_facts_ask(place->pid, NS_FACTS_WORDS, &facts);
+    /* Without the right to read it, patterns do not match; without the reader, nothing is known. */
+    if (error == -ESRCH || (!facts.is_answered && error != -ETIMEDOUT))
         return NULL;
     struct ns_cure_process *process = ns_allocate(1, sizeof *process);
     process->pid = place->pid;
     process->user = user;
     process->started = place->started;
     snprintf(process->name, sizeof process->name, "%s", facts.name);
-    if (error == -ETIMEDOUT) /* nothing else is known of it */
-        process->result = NS_CURE_STUCK;
+    if (error == -ETIMEDOUT) /* nothing else is known of it; --follow asks again */
+        process->result = is_full && cure->follow ? -EBUSY : NS_CURE_STUCK;
     else if (is_of_others(cure, facts.origin.group))
         process->result = NS_CURE_OTHERS;
     else if (ns_shim_works(facts.loaded.shim))
@@ -186,12 +175,16 @@ static int list_sockets(struct ns_cure *cure)
     return error;
 }
 
-/* Read whose descriptors the sockets are. */
+/* Read whose descriptors the sockets are; not all, if the command is to end. */
 static int find_owners(struct ns_cure *cure)
 {
     if (!cure->owners.all)
         cure->unread_groups = ns_groups_add_processes(&cure->groups, &cure->owners);
-    return ns_owners_step(&cure->owners, UINT64_MAX);
+    int more;
+    do
+        more = ns_owners_step(&cure->owners, ns_clock_now(CLOCK_MONOTONIC) + SLICE_NS);
+    while (more > 0 && !ns_reader_is_over());
+    return more < 0 ? more : 0;
 }
 
 static struct ns_cure_row *row_of(struct ns_cure *cure, const struct ns_cure_process *process)
@@ -223,135 +216,90 @@ static const struct ns_rule *rule_of(const struct ns_cure_process *process,
                            : ns_match_socket(&process->rules, &facts);
 }
 
-/* Returns the result for a socket; -EINPROGRESS: it is to be changed. */
-static int judge(struct ns_cure *cure, struct ns_cure_socket *socket)
+static void count(struct ns_cure *cure, const struct ns_cure_process *process,
+                  const struct ns_cure_change *change)
 {
-    const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
-    socket->process = place->pid ? process_of(cure, place) : NULL;
-    if (!socket->process)
-        return -EAGAIN;
-    if (place->spared)
-        return NS_CURE_EARLIER;
-    if (socket->process->result != NS_CURE_CHANGED)
-        return socket->process->result;
-    socket->rule = cure->undo ? NULL : rule_of(socket->process, socket);
-    /* In a group, a rule of an earlier policy may have cured it. */
-    return socket->rule || cure->cured.n || cure->undo ? -EINPROGRESS : NS_CURE_NO_RULE;
-}
-
-/* The first one that is still to be changed, or the end. */
-static struct ns_cure_socket *next(struct ns_cure_socket *at, const struct ns_cure_socket *end)
-{
-    while (at < end && at->result != -EINPROGRESS)
-        at++;
-    return at;
-}
-
-static void change(struct ns_cure *cure, struct ns_cure_socket *socket)
-{
-    const struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, false);
-    const int result =
-        ns_cure_change(cure, place, socket->cookie, socket->listens, socket->rule, &socket->row);
-    socket->error = cure->error;
-    socket->result = result;
-}
-
-/* The child. If it is stuck, it must not keep open what somebody waits for, as locks and pipes. It
- * ends with the command. */
-static _Noreturn void change_each(struct ns_cure *cure, struct ns_cure_socket *at,
-                                  const struct ns_cure_socket *end, pid_t parent)
-{
-    syscall(SYS_close_range, 0, ~0U, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    for (; at < end && getppid() == parent; at = next(at, end))
-        change(cure, at);
-    _exit(0);
-}
-
-/* Starts a child, and waits until it has ended, or has been busy with one socket for a second, or
- * for three if it is at work. */
-static void change_some(struct ns_cure *cure, struct ns_cure_socket *at,
-                        const struct ns_cure_socket *end)
-{
-    struct ns_cure_socket *before;
-    const pid_t parent = getpid(), child = fork();
-    if (child == 0)
-        change_each(cure, at, end, parent);
-    NS_AUTO_CLOSE int ended = child < 0 ? -errno : ns_cure_open_process(child);
-    struct pollfd wait = {.fd = ended, .events = POLLIN};
-    int seconds = 0;
-    do {
-        before = at;
-        at = ended >= 0 && poll(&wait, 1, CHANGE_MS) >= 0 ? next(at, end) : at;
-        seconds = at == before ? seconds + 1 : 0;
-    } while (at < end && ended >= 0 && !wait.revents &&
-             (seconds == 0 || (seconds < BUSY && ns_waiting_is_running(child))));
-    if (child > 0)
-        ns_waiting_end(child, before->process->user);
-    if (at != before || at->result != -EINPROGRESS)
+    struct ns_cure_row *row = row_of(cure, process);
+    const struct ns_cure_values *then = &change->then;
+    /* A list shows what an undo would restore as set. */
+    const bool sets = cure->list || (!cure->undo && then->nodelay != 0),
+               limits = cure->list || (!cure->undo && then->delack != NS_CURE_DELACK_DEFAULT_US);
+    row->is_new |= row->results[change->result]++ == 0;
+    cure->total[change->result]++;
+    if (change->result == NS_CURE_FAILED)
+        cure->error = change->error;
+    if (change->result != NS_CURE_CHANGED)
         return;
-    if (ended < 0) { /* without a child, or without a descriptor for it */
-        change(cure, at);
-    } else {
-        at->result = NS_CURE_STUCK;
-        at->row = (struct ns_cure_row){0};
+    row->listeners += change->listens;
+    row->connections += !change->listens;
+    *(sets ? &row->nodelay : &row->nodelay_restored) += then->nodelay >= 0;
+    *(limits ? &row->delack : &row->delack_restored) += then->delack >= 0;
+}
+
+/* Lets the reader change a socket. */
+static void ask(struct ns_cure_change *change, uid_t user)
+{
+    const int error =
+        ns_reader_ask(change->pid, user, false, ns_cure_change, change, sizeof *change);
+    if (error == -EINTR || error == -ESRCH ||
+        (!error && (unsigned)change->result >= NS_CURE_RESULTS)) {
+        change->result = -EAGAIN;
+    } else if (error) {
+        change->result = error == -ETIMEDOUT ? NS_CURE_STUCK : NS_CURE_FAILED;
+        change->error = error;
     }
 }
 
-/* Changes those that are to be changed. */
-static void change_all(struct ns_cure *cure, struct ns_cure_socket *sockets)
+/* Returns the result for a socket; -EAGAIN: try again after the next list, a few times; -EBUSY: try
+ * again as long as too many readers wait for this user's processes. */
+static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
+                 const struct ns_owned *place)
 {
-    struct ns_cure_socket *const end = sockets + cure->n_sockets, *at = sockets;
-    while ((at = next(at, end)) < end) {
-        for (struct ns_cure_socket *one = at; one < end; one = next(one + 1, end))
-            if (ns_waiting_is_full(one->process->user))
-                one->result = NS_CURE_STUCK;
-        at = next(at, end);
-        if (at < end)
-            change_some(cure, at, end);
+    struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
+    if (!process)
+        return -EAGAIN;
+    struct ns_cure_change change = {.pid = place->pid,
+                                    .fd = place->fd,
+                                    .cookie = socket->cookie,
+                                    .listens = socket->listens,
+                                    .options = -1,
+                                    .least_delack = cure->least_delack,
+                                    .undo = cure->undo,
+                                    .dry_run = cure->dry_run,
+                                    /* A dry run asks before there are programs. */
+                                    .in_group = cure->dry_run && !cure->undo && cure->cures_new,
+                                    .maybe_in = cure->cured.n > 0,
+                                    .accepts = cure->sets_nodelay && !cure->undo,
+                                    .result = place->spared ? NS_CURE_EARLIER : process->result};
+    if (change.result == NS_CURE_CHANGED) {
+        const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
+        change.options = rule ? (int)ns_code_options_of(rule) : -1;
+        /* In a group, a rule of an earlier policy may have cured it. */
+        if (!rule && !change.maybe_in && !cure->undo)
+            change.result = NS_CURE_NO_RULE;
+        else if (cure->follow && ns_reader_is_full(process->user))
+            change.result = -EBUSY;
+        else
+            ask(&change, process->user);
     }
+    if (change.result >= 0)
+        count(cure, process, &change);
+    return change.result;
 }
 
-static void count(struct ns_cure *cure, const struct ns_cure_socket *socket)
-{
-    struct ns_cure_row *row = row_of(cure, socket->process);
-    row->listeners += socket->row.listeners;
-    row->connections += socket->row.connections;
-    row->nodelay += socket->row.nodelay;
-    row->delack += socket->row.delack;
-    row->nodelay_restored += socket->row.nodelay_restored;
-    row->delack_restored += socket->row.delack_restored;
-    row->is_new |= row->results[socket->result]++ == 0;
-    cure->total[socket->result]++;
-    if (socket->result == NS_CURE_FAILED)
-        cure->error = socket->error;
-}
-
-/* Treat the new sockets whose owners are known. The others are listed again. */
+/* Treats the new sockets whose owners are known. The others are listed again. */
 static void treat_all(struct ns_cure *cure)
 {
-    const size_t size = cure->n_sockets * sizeof *cure->sockets;
-    cure->n_left = 0;
-    if (size == 0)
-        return;
-    struct ns_cure_socket *sockets =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ns_allocated(sockets == MAP_FAILED ? NULL : sockets);
-    memcpy(sockets, cure->sockets, size);
-    for (size_t i = 0; i < cure->n_sockets; i++)
-        sockets[i].result = judge(cure, &sockets[i]);
-    change_all(cure, sockets);
+    cure->n_left = cure->n_full = 0;
     for (size_t i = 0; i < cure->n_sockets; i++) {
-        const struct ns_cure_socket *socket = &sockets[i];
-        const int result = socket->result;
+        const struct ns_cure_socket *socket = &cure->sockets[i];
         struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
         if (place->treated) /* a list may have a socket twice */
             continue;
-        if (result >= 0) {
-            count(cure, socket);
-        } else
-            place->chosen = false; /* the next round may find it in another process */
-        place->treated = result >= 0 || ++place->tries == TRIES;
+        const int result = treat(cure, socket, place);
+        if (result < 0) /* the next round may find it in another process */
+            place->chosen = false;
+        place->treated = result >= 0 || (result == -EAGAIN && ++place->tries == TRIES);
         /* The kernel's own sockets, as of NFS, are root's, and belong to no process. One that this
          * round did not see may have been handed to a process that was not selected. */
         const bool is_seen = place->pid && place->stamp == cure->owners.stamp,
@@ -362,15 +310,15 @@ static void treat_all(struct ns_cure *cure)
         /* With --for, only the first scan is a dry one. */
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
         cure->n_left += !place->treated && (place->pid || cure->owners.all);
+        cure->n_full += result == -EBUSY;
     }
-    munmap(sockets, size);
 }
 
 bool ns_cure_is_complete(const struct ns_cure *cure)
 {
     return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
-           !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->unread_groups &&
-           !ns_cure_has_unowned(cure);
+           !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->n_full &&
+           !cure->unread_groups && !ns_cure_has_unowned(cure);
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
@@ -437,7 +385,7 @@ void ns_cure_reverse(struct ns_cure *cure)
 {
     cure->undo = true;
     cure->follow = false;
-    ns_waiting_forgive(); /* what was changed is restored */
+    ns_reader_forgive(); /* what was changed is restored */
     forget_sockets(cure);
 }
 

@@ -11,16 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* TCP_DELACK_MAX of every kernel (include/net/tcp.h): a fifth of a second. */
-enum { DELACK_DEFAULT_US = 200000 };
-
-/* A value of -1: the socket or kernel has no such option, or it is not to be changed. */
-struct values {
-    int nodelay; /* TCP_NODELAY */
-    int delack;  /* TCP_DELACK_MAX_US */
-    int mark;    /* see code.h */
-};
-
 static int get(int fd, int option)
 {
     int value;
@@ -81,16 +71,16 @@ static bool is_inherited(int fd)
     return getsockopt(fd, IPPROTO_TCP, SAVED_SYN, &byte, &size) != 0 && errno == EINVAL && size > 1;
 }
 
-static struct values get_values(int fd)
+static struct ns_cure_values get_values(int fd)
 {
     int mark = get(fd, NS_MARK_OPTION);
     if (mark == NS_MARK_OWN_0 && is_inherited(fd))
         mark = NS_MARK_OWN_1;
-    return (struct values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION), mark};
+    return (struct ns_cure_values){get(fd, TCP_NODELAY), get(fd, NS_DELACK_OPTION), mark};
 }
 
 /* 0 or -errno. */
-static int set_values(int fd, const struct values *values)
+static int set_values(int fd, const struct ns_cure_values *values)
 {
     int error = values->mark > NS_MARK_NONE ? set(fd, NS_MARK_OPTION, values->mark) : 0;
     if (!error && values->nodelay >= 0)
@@ -102,11 +92,13 @@ static int set_values(int fd, const struct values *values)
     return error;
 }
 
-/* What a socket is to have. options: those of its rule, or 0. Outside a group, the program's own
- * TCP_NODELAY needs no mark. A listener with a TCP_SAVE_SYN of its own keeps its TCP_NODELAY. */
-static struct values wanted(const struct ns_cure *cure, bool listens, bool in_group,
-                            unsigned options, const struct values *now)
+/* What a socket is to have. Outside a group, the program's own TCP_NODELAY needs no mark. A
+ * listener with a TCP_SAVE_SYN of its own keeps its TCP_NODELAY. */
+static struct ns_cure_values wanted(const struct ns_cure_change *change,
+                                    const struct ns_cure_values *now)
 {
+    const bool listens = change->listens, in_group = change->in_group && !listens;
+    const int options = change->options < 0 ? 0 : change->options;
     const bool marked = listens ? now->mark == NS_MARK_OWN_0 : now->mark != NS_MARK_NONE;
     const bool is_cured = now->nodelay == 1 && marked;
     const bool saves_syns = listens && !is_cured && now->mark; /* its program asked for it */
@@ -114,65 +106,53 @@ static struct values wanted(const struct ns_cure *cure, bool listens, bool in_gr
     const bool sets = options & NS_CODE_NODELAY && (in_group || own == 0) && !saves_syns;
     const bool limits = options & NS_CODE_DELACK;
     const bool unmarks = is_cured || (!listens && (in_group || now->mark == NS_MARK_OWN_0));
-    struct values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
+    struct ns_cure_values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
     if (sets)
         then.mark = own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
     /* The limit is not known before Linux 6.17. */
-    if (now->delack < 0 ? in_group : limits != (now->delack == cure->least_delack))
-        then.delack = limits ? ns_group_least_delack() : DELACK_DEFAULT_US;
+    if (now->delack < 0 ? in_group : limits != (now->delack == change->least_delack))
+        then.delack = limits ? ns_group_least_delack() : NS_CURE_DELACK_DEFAULT_US;
     then.nodelay = then.nodelay == now->nodelay ? -1 : then.nodelay;
     then.mark = then.mark == now->mark ? -1 : then.mark;
     return then;
 }
 
-static void count(const struct ns_cure *cure, bool listens, const struct values *then,
-                  struct ns_cure_row *row)
+/* Returns the result, or -errno. */
+static int change_socket(struct ns_cure_change *change)
 {
-    /* A list shows what an undo would restore as set. */
-    const bool sets = cure->list || (!cure->undo && then->nodelay != 0),
-               limits = cure->list || (!cure->undo && then->delack != DELACK_DEFAULT_US);
-    row->listeners += listens;
-    row->connections += !listens;
-    *(sets ? &row->nodelay : &row->nodelay_restored) += then->nodelay >= 0;
-    *(limits ? &row->delack : &row->delack_restored) += then->delack >= 0;
-}
-
-int ns_cure_change(struct ns_cure *cure, const struct ns_owned *place, uint64_t cookie,
-                   bool listens, const struct ns_rule *rule, struct ns_cure_row *row)
-{
-    NS_AUTO_CLOSE int fd = borrow(place->pid, place->fd, cookie);
+    NS_AUTO_CLOSE int fd = borrow(change->pid, change->fd, change->cookie);
     if (fd == -ENOENT || fd == -ESRCH || fd == -EBADF)
         return -EAGAIN;
-    if (fd == -EPERM || fd == -EACCES)
-        return NS_CURE_DENIED;
-    if (fd < 0) {
-        cure->error = fd;
-        return NS_CURE_FAILED;
-    }
-    const unsigned options = rule ? ns_code_options_of(rule) : 0;
-    const struct values now = get_values(fd);
-    /* A dry run asks before there are programs. */
-    const bool in_group = (cure->dry_run && !cure->undo && cure->cures_new) ||
-                          (cure->cured.n > 0 && set(fd, NS_CODE_OPTION, 0) == 0);
-    if (in_group && listens && cure->sets_nodelay && !cure->undo)
+    if (fd < 0)
+        return fd == -EPERM || fd == -EACCES ? NS_CURE_DENIED : fd;
+    const bool has_rule = change->options >= 0;
+    const struct ns_cure_values now = get_values(fd);
+    change->in_group |= change->maybe_in && set(fd, NS_CODE_OPTION, 0) == 0;
+    if (change->in_group && change->listens && change->accepts)
         return NS_CURE_ACCEPTS;
-    if (!rule && !in_group && !cure->undo)
+    if (!has_rule && !change->in_group && !change->undo)
         return NS_CURE_NO_RULE;
     if (now.mark < 0)
-        return rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
-    const struct values then = wanted(cure, listens, in_group && !listens, options, &now);
-    int error = cure->dry_run ? 0 : set_values(fd, &then);
-    if (error) {
-        cure->error = error;
-        return NS_CURE_FAILED;
-    }
+        return has_rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
+    const struct ns_cure_values then = change->then = wanted(change, &now);
+    const int error = change->dry_run ? 0 : set_values(fd, &then);
+    if (error)
+        return error;
     /* Before Linux 6.17 a limit is removed that was perhaps never set. */
-    const bool is_guess = !rule && !cure->undo && now.delack < 0;
-    if (then.nodelay >= 0 || (then.delack >= 0 && !is_guess)) {
-        count(cure, listens, &then, row);
+    const bool is_guess = !has_rule && !change->undo && now.delack < 0;
+    if (then.nodelay >= 0 || (then.delack >= 0 && !is_guess))
         return NS_CURE_CHANGED;
-    }
-    if (!rule)
+    if (!has_rule)
         return NS_CURE_NO_RULE;
-    return options & NS_CODE_DELACK && cure->least_delack < 0 ? NS_CURE_HALF : NS_CURE_UNCHANGED;
+    return change->options & NS_CODE_DELACK && change->least_delack < 0 ? NS_CURE_HALF
+                                                                        : NS_CURE_UNCHANGED;
+}
+
+void ns_cure_change(void *data, int unused)
+{
+    struct ns_cure_change *change = data;
+    (void)unused;
+    const int result = change_socket(change);
+    change->error = result < 0 && result != -EAGAIN ? result : 0;
+    change->result = change->error ? NS_CURE_FAILED : result;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Owns what the reader reads of a process: the parts, and their order. It judges nothing, and
- * trusts nothing that it reads: the process may belong to any user. */
+ * trusts nothing that it reads: the process may belong to any user. All but ns_facts_ask runs in
+ * the reader, and may wait for ever. */
 #include "process/facts.h"
 
 #include "base/clock.h"
 #include "base/path.h"
 #include "policy/find.h"
 #include "process/open.h"
+#include "process/reader.h"
 #include "process/scope.h"
 
 #include <errno.h>
@@ -198,10 +200,13 @@ static void read_preload(struct ns_facts *facts)
         find_file(facts, facts->entry, &facts->entry_file);
 }
 
-int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts)
+/* memory: see ns_reader_ask. */
+static void read_facts(void *data, int memory)
 {
+    struct ns_facts *facts = data;
+    const enum ns_facts_depth depth = facts->depth;
     struct ns_proc *proc = &facts->proc;
-    int error = ns_proc_open(pid, memory, proc);
+    int error = ns_proc_open(proc->pid, memory, proc);
     if (error || proc->state.is_kernel_thread)
         goto end;
     facts->lives_elsewhere = ns_proc_lives_elsewhere(proc);
@@ -225,5 +230,38 @@ end:
     if (error == -ENOENT || (proc->dir >= 0 && ns_state_is_gone(proc->dir, "stat")))
         error = -ESRCH;
     ns_proc_close(proc);
-    return error;
+    facts->error = error;
+}
+
+/* Whatever the reader was made to write, numbers have their range. */
+static bool is_valid(const struct ns_facts *facts)
+{
+    return facts->words_size <= sizeof facts->words && facts->n_rules <= NS_FACTS_RULES_MOST &&
+           facts->loaded.shim <= NS_SHIM_WORKS && facts->error <= 0;
+}
+
+/* Without an answer: what the kernel says without waiting for the process. */
+static void begin(struct ns_facts *facts, pid_t pid, enum ns_facts_depth depth)
+{
+    memset(facts, 0, sizeof *facts);
+    facts->depth = depth;
+    facts->proc = (struct ns_proc){.pid = pid, .process = pid};
+}
+
+int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
+{
+    _Static_assert(sizeof *facts <= NS_READER_ROOM, "there is room for an answer");
+    begin(facts, pid, depth);
+    int error = ns_reader_ask(pid, ns_reader_user(pid), true, read_facts, facts, sizeof *facts);
+    if (!error && !is_valid(facts))
+        error = -EIO;
+    if (error) {
+        begin(facts, pid, depth);
+        ns_state_of(pid, &facts->proc.state);
+        snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
+        facts->error = error;
+    }
+    facts->is_answered = !error;
+    facts->end = '\0';
+    return facts->error;
 }

@@ -45,6 +45,8 @@ struct ns_origin {
 enum { NS_FACTS_RULES_MOST = 128 };
 
 struct ns_facts {
+    enum ns_facts_depth depth; /* as it was asked for */
+    bool is_answered;          /* by the reader; otherwise only what any user may read is here */
     /* NS_FACTS_LIBRARY */
     struct ns_proc proc;
     char name[64]; /* see ns_proc_name */
@@ -83,13 +85,6 @@ struct ns_facts {
  * earlier readers wait for one: only what any user may read is filled in. -EINTR: the same, as the
  * command is over. Takes a second at most, or three while the reader is at work. */
 int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts);
-
-/* From now on, no question waits for long while this is true; NULL: each has its second. */
-void ns_facts_until(bool (*is_command_over)(void));
-
-/* In the reader: reads the facts, which are zero before. memory: /proc/PID/mem, opened by the
- * command, to be closed; or -1. May wait for ever. */
-int ns_facts_read(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts);
 
 /* Was the file changed after this time? Not if the time is 0, for unknown. */
 static inline bool ns_found_is_newer(const struct ns_found *found, double seconds)

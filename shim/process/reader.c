@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the reader, a child of this command that is started at the first question and answers all of
- * them. It has only the rights that reading needs. If something keeps it waiting for more than a
- * second, it is killed, and the next question starts another one. One that even SIGKILL does not
- * end is not waited for. */
-#include "process/facts.h"
+/* See reader.h. Owns the child, which has only the rights that its work needs, and the list of
+ * those that are stuck. */
+#include "process/reader.h"
 
 #include "base/clock.h"
-#include "process/waiting.h"
+#include "process/proc.h"
+#include "process/scope.h"
 
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,13 +29,14 @@ enum {
     ANSWER_MS = 1000,
     BUSY_MS = 3000,
     SLICE_MS = 50,
+    END_MS = 20,
+    STUCK_MOST = 8,
+    STUCK_MOST_OF_USER = 2,
 };
 
-/* A question, and the answer. */
 struct shared {
-    pid_t pid;
-    enum ns_facts_depth depth;
-    struct ns_facts facts;
+    void (*work)(void *data, int memory);
+    _Alignas(max_align_t) char data[NS_READER_ROOM];
 };
 
 static struct reader {
@@ -41,7 +44,85 @@ static struct reader {
     int socket;
     struct shared *shared; /* with this reader only: an earlier one may still write to its own */
 } reader = {.socket = -1};
-static uid_t asked; /* the user of the process in question */
+static uid_t asked;                    /* the user of the process in question */
+static const uid_t NOBODY = (uid_t)-1; /* setuid(2) refuses it */
+
+/* Those that have not ended yet, and the user of the process that each waits for. pid 0: none. */
+static struct stuck {
+    pid_t pid;
+    uid_t user;
+} stuck[STUCK_MOST];
+
+/* The outermost namespace of this kind below that of this command in which a process is. Returns a
+ * descriptor, or -1. */
+static int open_outermost(pid_t pid, const char *kind)
+{
+    char path[32];
+    int found = -1, above;
+    snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, kind);
+    int at = open(path, O_RDONLY | O_CLOEXEC);
+    while (at >= 0 && (above = ioctl(at, NS_GET_PARENT)) >= 0) {
+        if (found >= 0)
+            close(found);
+        found = at;
+        at = above;
+    }
+    if (at >= 0)
+        close(at);
+    return found;
+}
+
+uid_t ns_reader_user(pid_t pid)
+{
+    char path[32];
+    uid_t owner;
+    struct stat here, st;
+    struct ns_proc proc = {0};
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    ns_proc_read_status(AT_FDCWD, path, &proc);
+    NS_AUTO_CLOSE int users = open_outermost(pid, "user"), pids = open_outermost(pid, "pid");
+    NS_AUTO_CLOSE int maker = pids < 0 ? -1 : ioctl(pids, NS_GET_USERNS);
+    if (maker >= 0 && fstat(maker, &st) == 0 && stat("/proc/self/ns/user", &here) == 0 &&
+        st.st_ino == here.st_ino && fstat(pids, &st) == 0)
+        return (uid_t)st.st_ino;
+    if (users >= 0 && ioctl(users, NS_GET_OWNER_UID, &owner) == 0 && fstat(users, &st) == 0)
+        return owner ? owner : (uid_t)st.st_ino;
+    return proc.real_user;
+}
+
+bool ns_reader_is_full(uid_t user)
+{
+    unsigned all = 0, of_user = 0;
+    for (size_t i = 0; i < STUCK_MOST; i++) {
+        if (stuck[i].pid && waitpid(stuck[i].pid, NULL, WNOHANG) != 0)
+            stuck[i].pid = 0;
+        all += stuck[i].pid != 0;
+        of_user += stuck[i].pid && stuck[i].user == user;
+    }
+    return all == STUCK_MOST || of_user >= STUCK_MOST_OF_USER;
+}
+
+/* Is it at work, or does it wait for a processor, and not for the kernel? */
+static bool is_running(pid_t child)
+{
+    struct ns_state state;
+    return ns_state_of(child, &state) == 0 && state.letter == 'R';
+}
+
+/* Is it a child that has not ended yet? */
+static bool is_stuck(pid_t pid)
+{
+    size_t i = 0;
+    while (i < STUCK_MOST && stuck[i].pid != pid)
+        i++;
+    return pid && i < STUCK_MOST;
+}
+
+void ns_reader_forgive(void)
+{
+    for (size_t i = 0; i < STUCK_MOST; i++)
+        stuck[i].user = NOBODY;
+}
 
 static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
 
@@ -103,8 +184,7 @@ static _Noreturn void serve(int socket, int memory, struct shared *shared, pid_t
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of the user resets it */
     atexit(leave);
     while (getppid() == parent && read(STDIN_FILENO, &byte, 1) == 1) {
-        memset(&shared->facts, 0, sizeof shared->facts);
-        shared->facts.error = ns_facts_read(shared->pid, memory, shared->depth, &shared->facts);
+        shared->work(shared->data, memory);
         if (send(STDIN_FILENO, &byte, 1, MSG_NOSIGNAL) != 1)
             break;
     }
@@ -118,9 +198,19 @@ static void forget(void)
     reader = (struct reader){.socket = -1};
 }
 
+/* Ends the reader. If it is stuck, it gets a moment. */
 static void end(void)
 {
-    ns_waiting_end(reader.pid, asked);
+    bool is_there = true;
+    size_t i = 0;
+    kill(reader.pid, SIGKILL);
+    for (int ms = 0; ms < END_MS && is_there; ms++)
+        if ((is_there = waitpid(reader.pid, NULL, WNOHANG) == 0))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (i < STUCK_MOST - 1 && stuck[i].pid)
+        i++;
+    if (is_there)
+        stuck[i] = (struct stuck){reader.pid, asked};
     forget();
 }
 
@@ -155,9 +245,14 @@ static int start(int memory)
 
 static bool (*is_over)(void); /* or NULL */
 
-void ns_facts_until(bool (*is_command_over)(void))
+void ns_reader_until(bool (*is_command_over)(void))
 {
     is_over = is_command_over;
+}
+
+bool ns_reader_is_over(void)
+{
+    return is_over && is_over();
 }
 
 /* 0; -ETIMEDOUT; -EINTR: the command is to end; another error: the reader has ended. */
@@ -172,67 +267,49 @@ static int await_answer(void)
         const uint64_t slice = left < SLICE_MS * ms ? left : SLICE_MS * ms;
         if (poll(&answer, 1, (int)((slice + ms - 1) / ms)) > 0)
             return recv(reader.socket, &byte, 1, 0) == 1 ? 0 : -EIO;
-        if (is_over && is_over())
+        if (ns_reader_is_over())
             return -EINTR;
         /* The command itself may have been stopped: it has asked once more. */
-        if (left == 0 && (now - begun >= BUSY_MS * ms || !ns_waiting_is_running(reader.pid)))
+        if (left == 0 && (now - begun >= BUSY_MS * ms || !is_running(reader.pid)))
             return -ETIMEDOUT;
         if (left == 0)
             last = now + 100 * ms;
     }
 }
 
-/* Asks, and copies the answer. memory: see ns_facts_read. */
-static int ask(pid_t pid, int memory, enum ns_facts_depth depth, struct ns_facts *facts)
+/* memory: see ns_reader_ask. */
+static int ask(int memory, void (*work)(void *data, int memory), void *data, size_t size)
 {
+    if (memory >= 0 && reader.pid) /* it has other memory, or none */
+        end();
     int error = reader.pid ? 0 : start(memory);
     if (error)
         return error;
-    reader.shared->pid = pid;
-    reader.shared->depth = depth;
+    reader.shared->work = work;
+    memcpy(reader.shared->data, data, size);
     error = send(reader.socket, "", 1, MSG_NOSIGNAL) == 1 ? await_answer() : -EIO;
     if (!error)
-        *facts = reader.shared->facts;
-    /* The next one may need other memory. */
+        memcpy(data, reader.shared->data, size);
     if (error || memory >= 0)
         end();
     return error;
 }
 
-/* What the kernel says without waiting for the process. */
-static void read_state(struct ns_facts *facts)
-{
-    ns_state_of(facts->proc.pid, &facts->proc.state);
-    snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
-}
-
-int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
+int ns_reader_ask(pid_t pid, uid_t user, bool with_memory, void (*work)(void *data, int memory),
+                  void *data, size_t size)
 {
     char path[32];
-    asked = ns_waiting_user(pid);
-    int error = is_over && is_over() ? -EINTR : ns_waiting_is_full(asked) ? -ETIMEDOUT : 0;
+    if (pid == reader.pid || is_stuck(pid)) /* it is not there for the user */
+        return -ESRCH;
+    if (ns_reader_is_over())
+        return -EINTR;
+    if (ns_reader_is_full(user))
+        return -ETIMEDOUT;
+    asked = user;
     snprintf(path, sizeof path, "/proc/%d/mem", pid);
-    memset(facts, 0, sizeof *facts);
-    facts->proc = (struct ns_proc){.pid = pid, .process = pid};
-    if (pid == reader.pid || ns_waiting_has(pid)) /* it is not there for the user */
-        return facts->error = -ESRCH;
     /* A security module may let only ancestors read a process's memory, and the reader is none. */
-    int memory = may_read_all() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    if (!error)
-        error = ask(pid, memory, depth, facts);
-    if (error == -EIO) /* something has ended the reader */
-        error = ask(pid, memory, depth, facts);
-    if (memory >= 0)
-        close(memory);
-    if (error)
-        read_state(facts);
-    else
-        error = facts->error;
-    /* Whatever the reader was made to write, texts end in the facts, and numbers have their range.
-     */
-    facts->end = '\0';
-    if (facts->words_size > sizeof facts->words || facts->n_rules > NS_FACTS_RULES_MOST ||
-        facts->loaded.shim > NS_SHIM_WORKS || error > 0)
-        error = -EIO;
-    return facts->error = error;
+    NS_AUTO_CLOSE int memory =
+        with_memory && !may_read_all() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int error = ask(memory, work, data, size);
+    return error == -EIO ? ask(memory, work, data, size) : error; /* something has ended it */
 }

@@ -222,3 +222,16 @@ time.sleep(100)'
         ns_stop $kind
     done
 }
+
+@test "without the child that examines processes, as where no more may be started, nothing is treated, and that is said" {
+    ns_needs_strace
+    victim
+    ns_start client env LD_PRELOAD="$LIBRARY" "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
+    client_has_a_socket() {
+        cure --pid "${NS_PID[client]}" --dry-run
+        [[ $output == *'the library works in this process' ]]
+    }
+    ns_until 5 "the client's connection" client_has_a_socket
+    run --separate-stderr "${inside[@]}" strace -qqo "$T/trace" -e inject=clone,clone3,fork:error=EAGAIN "$NS" cure --pid "${NS_PID[client]}"
+    expect 1 output is '' stderr is 'nagleshim cure: 1 socket belongs to no process that could be examined'
+}

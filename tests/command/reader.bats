@@ -67,11 +67,13 @@ C
     [[ $(grep '</dev/zero>' "$T/calls" | grep -vc O_PATH) -eq 0 ]] || wrong "it was opened:" "$T/calls"
 }
 
+in_box=()
+
 # stuck NAME FORM [USER [NAMESPACE]]: starts a process that makes others wait (tests/helpers/stuck.py).
 stuck() {
     [[ -w /dev/fuse ]] && unshare --mount true 2>/dev/null || cannot_here "no /dev/fuse, or no mount namespace can be made"
     mkdir "$T/$1"
-    ns_start "$1" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "${@:2}"
+    ns_start "$1" "${in_box[@]}" unshare --mount "$python" tests/helpers/stuck.py "$T/$1" "${@:2}"
 }
 
 # are_stuck NAME...: waits until these are, and sets pids to the processes that make others wait.
@@ -155,6 +157,67 @@ time.sleep(60)'
     expect 0 output has 'TCP_NODELAY set on ' output has 'TCP_NODELAY restored on '
     within 5 "$NS" cure --undo --dry-run --pid "${NS_PID[free]}"
     expect 0 stderr has 'no socket was restored'
+}
+
+# Two children of the command wait in the kernel.
+two_wait() {
+    local child waiting=0
+    # shellcheck disable=SC2013 # numbers
+    for child in $(cat "/proc/${NS_PID[cure]}/task/${NS_PID[cure]}/children"); do
+        ! grep -q ') D ' "/proc/$child/stat" 2>/dev/null || waiting=$((waiting + 1))
+    done
+    ((waiting == 2))
+}
+
+@test "cure --follow treats the sockets of a user whose processes held readers, when they do not any more" {
+    local pids
+    stuck send1 send
+    stuck send2 send
+    ns_start free "$python" -c 'import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+client = socket.create_connection(listener.getsockname())
+print("connected", flush=True)
+while not client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY): time.sleep(0.05)
+print("treated", flush=True)
+time.sleep(60)' "$T/more"
+    ns_wait_for "$T/free.out" ready
+    are_stuck send1 send2
+    ns_start cure "$NS" cure --follow "${pids[@]/#/--pid=}" --pid "${NS_PID[free]}"
+    ns_until 20 "two that wait" two_wait
+    touch "$T/more"
+    ns_wait_for "$T/free.out" connected
+    sleep 2 # it sees the connection
+    ns_stop send1
+    ns_stop send2
+    ns_wait_for "$T/free.out" treated 20
+    ns_stop cure
+}
+
+@test "a signal ends cure --follow at once while it reads the descriptors of many processes" {
+    local start
+    ns_start many "$python" -c 'import os, resource, socket, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+most = min(most, 20000) if most > 0 else 20000
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+listener = socket.create_server(("127.0.0.1", 0))
+for _ in range(most - 100):
+    os.dup(listener.fileno())
+parent = os.getpid()
+for _ in range(3000000 // most):
+    if os.fork() == 0:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(0)
+print("ready", flush=True)
+time.sleep(60)'
+    ns_wait_for "$T/many.out" ready 60
+    ns_start cure "$NS" cure --follow --pid "${NS_PID[many]}"
+    sleep 1
+    start=$EPOCHREALTIME
+    ns_stop cure
+    holds "$EPOCHREALTIME - $start < 2" || unexpected "$start to $EPOCHREALTIME"
 }
 
 @test "an undo or a list that cannot treat the sockets of a stuck process ends with status 1" {
@@ -268,12 +331,12 @@ hides_nobody() {
         stuck "p$i" page ${users[i]}
     done
     are_stuck p{0..8}
-    other_user
     ns_start top "$NS" top --prometheus "$T/metrics" --interval 1
     ns_wait_for "$T/metrics" 'library="stuck"} 9' 20
     n=$(children "${NS_PID[top]}")
     [[ $n -le 3 ]] || unexpected "children: $n"
-    has_line "$T/metrics" 'library="no"} [1-9]' || wrong "no process was examined:" "$T/metrics"
+    other_user
+    ns_wait_for "$T/metrics" 'library="no"} [1-9]' || wrong "no process was examined:" "$T/metrics"
 }
 
 @test "a user whose processes hold readers hides no process of another user" {
@@ -287,6 +350,14 @@ hides_nobody() {
     ns_wait_for "/proc/${NS_PID[owner]}/comm" sleep
     echo '0 80000 100' >"/proc/${NS_PID[owner]}/uid_map"
     users=("${users[@]/%/ /proc/${NS_PID[owner]}/ns/user}")
+    hides_nobody
+}
+
+@test "nor does root of a container that has no user namespace" {
+    local users=(0 0 0 0 0 0 0 0 0)
+    ns_start box unshare --pid --fork --kill-child sleep 100
+    ns_until 5 "its process" pgrep -P "${NS_PID[box]}"
+    in_box=(nsenter --target "$(pgrep -P "${NS_PID[box]}")" --pid --)
     hides_nobody
 }
 

@@ -59,6 +59,7 @@ def become_fifo(directory):
 
 
 def become_stuck(directory, dead, form, user, namespace):
+    pid = os.readlink("/proc/self") # outside of a PID namespace of its own, too
     if form == "lock":
         page = libc.mmap(None, 4096, 3, 1, os.open(directory + "/file", os.O_RDWR), 0)
     elif form in ("page", "send"):
@@ -84,7 +85,7 @@ def become_stuck(directory, dead, form, user, namespace):
     for words in ((0.2, libc.send, ends[0].fileno(), ctypes.c_void_p(0x20000), 4096, 0),) if form == "send" else calls:
         threading.Thread(target=call, args=words, daemon=True).start()
     time.sleep(0.6)
-    print("stuck", os.getpid(), flush=True)
+    print("stuck", pid, flush=True)
     time.sleep(60)
     return ends
 

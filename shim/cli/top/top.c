@@ -8,7 +8,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "base/clock.h"
-#include "process/facts.h"
+#include "process/reader.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static void catch_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
-    ns_facts_until(is_asked_to_end);
+    ns_reader_until(is_asked_to_end);
 }
 
 int ns_top_main(void)
