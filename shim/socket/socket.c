@@ -55,7 +55,6 @@ static void take_rule(int fd, struct ns_conn *conn, const struct ns_rule *rule, 
 {
     NS_PUT(conn, send, (uint8_t)rule->send);
     NS_PUT(conn, ack, (uint8_t)rule->ack);
-    ns_push_set_pause(conn, rule);
     if (rule->send == NS_SEND_AUTO_CORK && NS_GET(&ns_stats, unheld) >= NS_UNHELD_MOST)
         ns_conn_no_batch(conn, NS_WAS_LATE);
     if (rings)

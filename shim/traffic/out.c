@@ -105,7 +105,7 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
 {
     struct ns_burst burst = ns_conn_burst(conn);
     enum ns_burst_step step = ns_burst_held(&burst, mode->from, ns_push_clock(),
-                                            NS_GET(conn, pause), (uint8_t)ns_thread.waits);
+                                            ns_push_pause(conn, mode), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     if (NS_GET(conn, writer)) /* another thread may have begun it */
         NS_PUT(conn, writer, ns_thread.id);
@@ -133,18 +133,19 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         from++;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;
     enum ns_burst_step step =
-        ns_burst_write(&burst, from, now, NS_GET(conn, pause), (uint8_t)ns_thread.waits);
+        ns_burst_write(&burst, from, now, ns_push_pause(conn, mode), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     if (step == NS_BURST_HOLD)
         hold(fd, conn, mode);
 }
 
 /* Apart, because the path of other writes saves no registers then. */
-__attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn, unsigned from)
+__attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn,
+                                                    const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     if (!ns_pending_only(fd) || ns_burst_is_anothers(conn) ||
-        ns_burst_held(&burst, from, ns_push_clock(), NS_GET(conn, pause),
+        ns_burst_held(&burst, mode->from, ns_push_clock(), ns_push_pause(conn, mode),
                       (uint8_t)ns_thread.waits) == NS_BURST_LATE)
         return false;
     ns_conn_burst_put(conn, burst);
@@ -164,7 +165,7 @@ bool ns_out_goes_on(int fd, struct ns_conn *conn)
         ns_conn_ack_put(conn, ack);
     }
     if (NS_GET(conn, held))
-        return burst_goes_on(fd, conn, mode->from);
+        return burst_goes_on(fd, conn, mode);
     return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
            (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
 }

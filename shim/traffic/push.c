@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 
-enum { US_PER_MS = 1000, MS_PER_S = 1000, US_PER_S = 1000000, NS_PER_S = 1000000000 };
+enum { MS_PER_S = 1000, US_PER_S = 1000000, NS_PER_S = 1000000000 };
 
 _Atomic bool ns_push_any;
 
@@ -41,17 +41,6 @@ uint32_t ns_push_time(bool coarse)
 {
     coarse |= atomic_load_explicit(&always_coarse, memory_order_relaxed);
     return now_by(coarse ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC, US_PER_S);
-}
-
-void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule)
-{
-    enum { TICK = 5 }; /* the coarse clock's error, rounded up */
-    unsigned pause = NS_BURST_PAUSE;
-    if (!ns_send_modes[rule->send].nodelay)
-        pause = NS_BURST_NEVER;
-    else if (ns_send_corks(rule->send))
-        pause = rule->max_delay_us / US_PER_MS + TICK;
-    NS_PUT(conn, pause, (uint8_t)pause);
 }
 
 /* Set an option that makes the socket send. If fd was closed by a way that the library cannot see,
@@ -95,7 +84,7 @@ static void end_burst(struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     uint16_t now = ns_push_clock();
-    unsigned pause = NS_GET(conn, pause);
+    unsigned pause = ns_push_pause(conn, mode);
     if (ns_burst_paused(&burst, now, pause))
         NS_COUNT(late);
     ns_burst_pushed(&burst, mode->from, now, pause);

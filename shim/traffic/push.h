@@ -23,8 +23,15 @@ uint32_t ns_push_time(bool coarse);
  * (PR_SET_TSC, prctl(2)). Another thread's permission says nothing about this one. */
 void ns_push_without_tsc(void);
 
-/* Choose the milliseconds after which a held write of conn is late, by its rule. */
-void ns_push_set_pause(struct ns_conn *conn, const struct ns_rule *rule);
+/* The milliseconds after which a held write of conn is late, by its rule: see burst.h. */
+static inline unsigned ns_push_pause(const struct ns_conn *conn, const struct ns_send_mode *mode)
+{
+    enum { TICK = 5 }; /* the coarse clock's error, rounded up */
+    const struct ns_rule *rule = mode->option == TCP_CORK ? NS_GET(conn, rule) : NULL;
+    if (rule) /* not if another thread passes it on */
+        return rule->max_delay_us / 1000 + TICK;
+    return mode->nodelay ? NS_BURST_PAUSE : NS_BURST_NEVER;
+}
 
 /* Set the kernel's TCP_NODELAY to the value that the connection's rule requires, unless a burst is
  * held there. */
