@@ -256,6 +256,8 @@ static void choose(int fd, struct ns_conn *conn)
     NS_DEBUG(fd, "first used");
     NS_PUT(conn, app_nodelay, (uint8_t)(nodelay && own));
     NS_PUT(conn, kernel_nodelay, (uint8_t)nodelay);
+    if (ns_kernel_get(fd, IPPROTO_TCP, TCP_CORK) > 0)
+        NS_PUT(conn, app_corks, NS_CORKS_OPTION | NS_CORKS_BYTES);
     ns_conn_set_lowat(conn, ns_kernel_get(fd, SOL_SOCKET, SO_RCVLOWAT) != 1);
     ns_delack_found(fd, conn);
     if (ns_kernel_has_ulp(fd)) /* kTLS: its records are not held */
@@ -315,6 +317,7 @@ void ns_socket_accepted(int listener, int fd, int flags)
     /* The kernel copies these options from the listener (tcp_create_openreq_child). */
     NS_PUT(conn, app_nodelay, NS_GET(from, app_nodelay));
     NS_PUT(conn, kernel_nodelay, NS_GET(from, kernel_nodelay));
+    NS_PUT(conn, app_corks, NS_GET(from, app_corks));
     NS_PUT(conn, delack, NS_GET(from, delack));
     ns_conn_set_lowat(conn, NS_GET(from, flags) & NS_LOWAT);
     ns_option_inherit(conn, from);

@@ -248,6 +248,9 @@ does_under() {
     does 'connected write*5 cork write wait' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 cork=1 write wait'
     does 'connected write*5 more' 'write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 more'
     does 'connected hear write hear cork write wait' 'read write read bound cork=1 write look ack=2 wait'
+    # A cork that came with the connection: from another program, or from the listener.
+    does 'raw-corked send*6 uncork' 'write*6 cork=0 nodelay=1'
+    does 'accepted listener-cork accepted-next write*2' 'listen accept listener:cork=1 accept'
 }
 
 @test "records with MSG_EOR and copies with MSG_ZEROCOPY are not held, and have TCP_NODELAY from the second one on" {

@@ -66,6 +66,7 @@ SCENE("refused-by-2", is_refused(INADDR_LOOPBACK + 1))
 SCENE("refused-by-3", is_refused(INADDR_LOOPBACK + 2))
 
 SCENE("raw", near = raw_conn(-1))
+SCENE("raw-corked", near = raw_conn(-1); set_kernel_option(near.fd, TCP_CORK, 1))
 
 /* A UNIX socket, not TCP. */
 SCENARIO("raw-unix")
@@ -108,6 +109,8 @@ SCENE("idle", own_idle = 500; ask(TCP_KEEPIDLE, own_idle))
 
 SCENE("listener-idle",
       EXPECT(setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &(int){500}, sizeof(int)) == 0))
+SCENE("listener-cork",
+      EXPECT(setsockopt(listener, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int)) == 0))
 SCENE("bad-idle",
       EXPECT(setsockopt(near.fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){-1}, sizeof(int)) == -1 &&
              errno == EINVAL))
