@@ -200,6 +200,8 @@ void ns_handover_duplicated(int from, int to)
 {
     if (from == to || to < 0 || ns_has_other_fds())
         return;
+    if (ns_socket_may_be_inherited(from)) /* the other number may have been asked about earlier */
+        ns_socket_arrived(from, NS_USED);
     struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
     if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
         ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
