@@ -2,7 +2,6 @@
 /* The exported writes. Each runs ns_out_begin, makes the call as the application did, and runs
  * ns_out_end. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
-#include "traffic/push.h"
 
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -107,13 +106,8 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     struct ns_conn *source = ns_socket_managed(from, false);
-    bool waits = source ? !NS_GET(source, nonblock) : !(flags & SPLICE_F_NONBLOCK);
-    if (waits) {
-        ns_thread.waits++;
-        if (source)
-            ns_push(from, source);
+    if (source ? ns_in_begin(from, source, 0, false) : !(flags & SPLICE_F_NONBLOCK))
         ns_flush_unless_ready(from, NULL, POLLIN);
-    }
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
     struct ns_write one = ns_out_begin(to, ns_socket_managed(to, false), size, more);
     ssize_t result = NS_REAL(splice)(from, from_offset, to, to_offset, size, flags);

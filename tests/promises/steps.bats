@@ -449,6 +449,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does 'connected another fork' "$begin nodelay=1 fork"
     # What this thread reads, or looks for, neither ends the burst nor sends it.
     does 'connected another try*2' "$begin nothing*2"
+    does 'connected another splice-in' "$begin splice-in"
     does 'connected hear write another hear wait' 'read write fork nodelay=1 write*3 nodelay=0 write*2 read bound look ack=2 wait'
 }
 
