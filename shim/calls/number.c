@@ -3,20 +3,11 @@
  * matter. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "conn/kernel.h"
-#include "socket/option.h"
 
 #include <linux/net.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
-
-/* ns_socket_use is not called here, because it may read the option itself. */
-static void answers(const long a[6])
-{
-    const struct ns_conn *conn = ns_fd_conn((int)a[0]);
-    if (conn && NS_GET(conn, kind) > NS_CONN_ASK)
-        ns_option_answer(conn, (int)a[1], (int)a[2], (void *)a[3], (const socklen_t *)a[4]);
-}
 
 #ifdef SYS_socketcall
 /* socketcall(2) of i386 and s390x: one number for all socket calls, with the arguments in memory.

@@ -323,23 +323,15 @@ static bool answer_of(const struct ns_conn *conn, int level, int option, int *an
     return true;
 }
 
-void ns_option_answer(const struct ns_conn *conn, int level, int option, void *value,
-                      const socklen_t *len)
+int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
 {
-    int answer = -1;
-    if (!value || *len > sizeof answer)
-        return;
+    int result = NS_REAL(getsockopt)(fd, level, option, value, len), answer = -1;
+    /* A child of vfork gives no socket its rule. */
+    if (result != 0 || NS_GET(conn, kind) == NS_CONN_ASK || !value || *len > sizeof answer)
+        return result;
     if (*len == sizeof answer)
         memcpy(&answer, value, sizeof answer);
     if (answer_of(conn, level, option, &answer))
         memcpy(value, &answer, *len); /* the kernel cuts an int the same way */
-}
-
-int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len)
-{
-    int result = NS_REAL(getsockopt)(fd, level, option, value, len);
-    /* A child of vfork gives no socket its rule. */
-    if (result == 0 && NS_GET(conn, kind) != NS_CONN_ASK)
-        ns_option_answer(conn, level, option, value, len);
     return result;
 }

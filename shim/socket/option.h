@@ -16,10 +16,6 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
                   socklen_t len);
 int ns_option_get(int fd, struct ns_conn *conn, int level, int option, void *value, socklen_t *len);
 
-/* After a successful getsockopt for conn: replaces a value that the application is not to see. */
-void ns_option_answer(const struct ns_conn *conn, int level, int option, void *value,
-                      const socklen_t *len);
-
 /* The rule of fd is known now (NULL: none). Set the options that the application set earlier, with
  * the rule's changes, and the options that the rule itself sets. */
 void ns_option_apply(int fd, struct ns_conn *conn, const struct ns_rule *rule);
