@@ -23,9 +23,12 @@ SCENARIO("talks")
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 10; i++)
             write_all(near, "ab", 2);
-        read_all(far, data, sizeof(data));
+        if (!read_all(far, data, sizeof(data)) ||
+            memcmp(data, "abababababababababab", sizeof(data)))
+            _exit(1);
         write_all(far, "x", 1);
-        read_all(near, data, 1);
+        if (!read_all(near, data, 1) || *data != 'x')
+            _exit(1);
     }
 }
 
@@ -67,6 +70,16 @@ SCENARIO("filter")
     if (!ALLOW_ONLY(false, SYS_exit_group, SYS_write, SYS_close))
         die_errno("seccomp");
 }
+
+/* Only reading, writing and exiting are allowed. */
+static void reads_and_writes(bool by_number)
+{
+    if (!ALLOW_ONLY(by_number, SYS_read, SYS_write, SYS_exit_group, SYS_rt_sigreturn))
+        die_errno("seccomp");
+}
+
+SCENE("filter-reads", reads_and_writes(false))
+SCENE("filter-reads-by-number", reads_and_writes(true))
 
 SCENARIO("vfork")
 {

@@ -286,30 +286,25 @@ END
     done
 }
 
-# in_allow_list HOW PRELOAD POLICY: runs the client that installs a seccomp filter; its exit status.
-in_allow_list() {
-    local status=0
-    ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
-    NAGLESHIM_POLICY=$3 LD_PRELOAD=$2 timeout 20 "$PROBES/allow_list" "$port" "$1" >"$T/shut.out" \
-        2>"$T/shut.err" 3>&- || status=$?
-    ns_join server || true
-    return "$status"
-}
-
 @test "a program whose seccomp filter allows only read and write does not stall before it installs the filter, and is not killed" {
-    local how policy without
-    in_allow_list prctl '' ''
-    without=$(field ms_before "$T/shut.out")
-    [[ $without -ge 400 ]]
-    for how in prctl syscall; do
-        for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
-            in_allow_list "$how" "$LIBRARY" "$policy"
-            cat "$T/shut.out"
-            holds "$(field ms_before "$T/shut.out") < $without / 2"
-            grep -qx 'shut in' "$T/shut.out"
+    local how policy took without
+    # takes [PRELOAD POLICY]: how long the bursts take, in us.
+    takes() {
+        local begin=${EPOCHREALTIME/./}
+        LD_PRELOAD=${1-} NAGLESHIM_POLICY=${2-} "$PROBES/report" joins talks talks talks
+        took=$((${EPOCHREALTIME/./} - begin))
+    }
+    takes
+    without=$took
+    [[ $without -ge 400000 ]]
+    for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
+        takes "$LIBRARY" "$policy"
+        [[ $took -lt $((without / 2)) ]]
+        for how in filter-reads filter-reads-by-number; do
+            LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$policy "$PROBES/report" joins talks "$how" talks _exit
         done
     done
-    MISTAKE=option run in_allow_list prctl "$PROBES/mistakes.so" ''
+    MISTAKE=option LD_PRELOAD=$PROBES/mistakes.so run "$PROBES/report" joins talks filter-reads talks _exit
     [[ $status -ne 0 ]]
 }
 
