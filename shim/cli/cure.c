@@ -181,13 +181,15 @@ bool ns_cure_list_groups(struct ns_groups *groups)
 static void print_groups(const struct ns_cure *cure)
 {
     const char *what = cure->sets_nodelay ? "cure" : "limit the delayed ACKs of";
-    for (size_t i = 0; i < cure->groups.n && cure->cures_new; i++) {
-        const struct ns_group *group = &cure->groups.at[i], *above = NULL;
+    if (!cure->cures_new)
+        return;
+    for (const struct ns_group *group = NULL; (group = ns_groups_next(&cure->groups, group));) {
+        const struct ns_group *above = NULL;
         const char *until = "";
         if (!*group->path || group->error || (cure->undo && !group->kept && cure->seconds == 0))
             continue;
         if (cure->undo)
-            above = ns_groups_innermost(&cure->cured, group->path, group->id);
+            above = ns_groups_innermost(&cure->groups, group->path, group->id);
         else if (!cure->dry_run)
             until = ns_words(", until %s",
                              cure->follow ? "this command or the group ends" : end_of(group));
@@ -196,10 +198,10 @@ static void print_groups(const struct ns_cure *cure)
         ns_output_line("%s: the kernel %s%s %s new connections%s", group->path,
                        cure->dry_run ? "would" : "will", cure->undo ? " no longer" : "", what,
                        until);
-        if (above && !ns_groups_with(&cure->groups, above->id))
+        if (above && !above->selected)
             ns_output_line("%s: the cure of %s, above it, goes on there", group->path, above->path);
     }
-    if (cure->cures_new && !cure->sets_nodelay && !cure->undo && !cure->follow)
+    if (!cure->sets_nodelay && !cure->undo && !cure->follow)
         ns_output_line("TCP_NODELAY on new connections needs Linux 6.1, or --follow.");
 }
 
@@ -211,10 +213,10 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
                            ? "Connections accepted by these listeners inherit the options, and "
                              "keep TCP_NODELAY at an undo. "
                            : "");
-    bool is_gone = cure->groups.n > 0;
-    for (size_t i = 0; i < cure->groups.n; i++)
-        is_gone &= access(cure->groups.at[i].path, F_OK) != 0;
-    if (cure->dry_run || is_gone)
+    const struct ns_group *first = ns_groups_next(&cure->groups, NULL), *there = first;
+    while (there && access(there->path, F_OK) != 0)
+        there = ns_groups_next(&cure->groups, there);
+    if (cure->dry_run || (first && !there))
         return;
     const char *what = "";
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
@@ -360,8 +362,8 @@ static int find_groups(struct ns_cure *cure)
                *word = unit ? unit : ns_option_text(NS_CURE_CGROUP);
     int unreadable = 0;
     if (!cure->list)
-        unreadable = ns_groups_find_cured(&cure->cured);
-    else if (!ns_cure_list_groups(&cure->cured))
+        unreadable = ns_groups_find_cured(&cure->groups);
+    else if (!ns_cure_list_groups(&cure->groups))
         return NS_EXIT_DENIED;
     const int error =
         word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, unit) : 0;
@@ -369,8 +371,8 @@ static int find_groups(struct ns_cure *cure)
         return NS_FAIL("there is no control group %s'%s'%s%s", unit ? "of the unit " : "", word,
                        error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
-    if (cure->all && cure->undo)
-        cure->groups = cure->cured;
+    for (size_t i = 0; i < cure->groups.n && cure->all && cure->undo; i++)
+        cure->groups.at[i].selected = true;
     cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
     return NS_EXIT_YES;
 }
@@ -379,13 +381,8 @@ static int find_groups(struct ns_cure *cure)
 static int undo_groups(struct ns_cure *cure)
 {
     size_t n = 0;
-    for (size_t i = 0; i < cure->groups.n; i++) {
-        struct ns_group *group = &cure->groups.at[i];
-        const struct ns_group *cured = ns_groups_with(&cure->cured, group->id);
-        group->kept = cured && cured->kept;
-        group->error = cured && !cured->kept ? -EEXIST : 0;
+    for (const struct ns_group *group = NULL; (group = ns_groups_next(&cure->groups, group));)
         n += group->kept;
-    }
     int error = n > 0 ? ns_groups_lock(cure->dry_run) : 0;
     if (!error && !cure->dry_run)
         ns_groups_remove(&cure->groups, false);
@@ -407,8 +404,8 @@ static int cure_groups(struct ns_cure *cure)
         error = ns_groups_lock(cure->dry_run);
     if (!error)
         error = ns_groups_cure(&cure->groups, cure->policy, path, how);
-    for (size_t i = 0; i < cure->groups.n && !error; i++)
-        cure->cures_new |= !cure->groups.at[i].error;
+    for (struct ns_group *group = NULL; !error && (group = ns_groups_next(&cure->groups, group));)
+        cure->cures_new |= !group->error;
     return error;
 }
 
@@ -428,15 +425,14 @@ static int begin_groups(struct ns_cure *cure)
     int error = cure->refusal;
     if (!error && cure->undo && !cure->list)
         error = undo_groups(cure);
-    else if (!error && cure->groups.n > 0 && !cure->undo)
+    else if (!error && !cure->undo && ns_groups_next(&cure->groups, NULL))
         error = cure_groups(cure);
     cure->refusal = error;
     if (error)
         say_reason(cure, "", error);
     if (error == -ENOTDIR || error == -EAGAIN)
         return NS_EXIT_NO;
-    for (size_t i = 0; i < cure->groups.n && !error; i++) {
-        const struct ns_group *group = &cure->groups.at[i];
+    for (struct ns_group *group = NULL; !error && (group = ns_groups_next(&cure->groups, group));) {
         const bool goes_on = cure->undo && cure->all && group->error;
         if (goes_on)
             ns_output_line("%s: a running 'nagleshim cure --follow' goes on", group->path);
@@ -444,8 +440,6 @@ static int begin_groups(struct ns_cure *cure)
             say_reason(cure, group->path, group->error);
         if (!goes_on && group->error && (group->error != -ENOENT || !cure->cures_new))
             cure->refusal = group->error;
-        if (!ns_groups_with(&cure->cured, group->id))
-            ns_groups_add(&cure->cured, group->path, group->id);
     }
     return cure->refusal == -EEXIST && !cure->cures_new && !cure->undo ? NS_EXIT_NO : NS_EXIT_YES;
 }

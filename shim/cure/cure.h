@@ -41,9 +41,9 @@ struct ns_cure {
     /* options */
     const pid_t *pids; /* of --pid; they end with a 0 */
     unsigned port;
-    struct ns_groups groups; /* of --unit, --cgroup and, if the kernel cures it, --all */
-    struct ns_groups cured;  /* all those that were cured before, and these */
-    int refusal;             /* why the kernel does not cure a group's new connections */
+    struct ns_groups
+        groups;  /* all that were cured before; --unit, --cgroup and --all select some */
+    int refusal; /* why the kernel does not cure a group's new connections */
     bool all, follow, undo, dry_run;
     bool list;      /* shows what an undo would restore */
     double seconds; /* of --for, or 0 */

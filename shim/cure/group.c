@@ -35,6 +35,14 @@ struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id)
     return NULL;
 }
 
+struct ns_group *ns_groups_next(const struct ns_groups *groups, const struct ns_group *last)
+{
+    for (size_t i = last ? (size_t)(last - groups->at) + 1 : 0; i < groups->n; i++)
+        if (groups->at[i].selected)
+            return &groups->at[i];
+    return NULL;
+}
+
 const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
                                            uint64_t except)
 {
@@ -60,12 +68,15 @@ static uint64_t id_of(const char *path)
     return is_group ? st.st_ino : 0;
 }
 
-static int add_directory(struct ns_groups *groups, const char *path)
+static int select_directory(struct ns_groups *groups, const char *path)
 {
     const uint64_t id = id_of(path);
-    if (id)
-        ns_groups_add(groups, path, id);
-    return id ? 0 : -ENOENT;
+    struct ns_group *group = ns_groups_with(groups, id);
+    if (!group && id)
+        group = ns_groups_add(groups, path, id);
+    if (group)
+        group->selected = true;
+    return group ? 0 : -ENOENT;
 }
 
 int ns_group_root(char path[PATH_MAX])
@@ -154,7 +165,7 @@ static bool take_with_word(void *context, const char *path)
     return *below &&
            (search->is_unit ? is_of_unit(name, search->word) && is_in_slices(below)
                             : has_word(name, search->word)) &&
-           add_directory(search->groups, path) == 0;
+           select_directory(search->groups, path) == 0;
 }
 
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
@@ -165,9 +176,9 @@ int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit)
     if (error == -ENODEV || (error && !word))
         return error;
     if (!word || (!is_unit && strchr(word, '/')))
-        return add_directory(groups, word ? word : root);
+        return select_directory(groups, word ? word : root);
     ns_group_walk(root, take_with_word, &search);
-    return groups->n ? 0 : -ENOENT;
+    return ns_groups_next(groups, NULL) ? 0 : -ENOENT;
 }
 
 bool ns_group_path(const char *name, char *path, size_t size)
@@ -177,14 +188,13 @@ bool ns_group_path(const char *name, char *path, size_t size)
            (size_t)snprintf(path, size, "%s%s", root, name) < size;
 }
 
-const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
-                                    const char *name)
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, const char *name)
 {
     char path[2 * PATH_MAX];
     if (groups->n == 0 || !ns_group_path(name, path, sizeof path))
         return NULL;
     const struct ns_group *group = ns_groups_innermost(groups, path, 0);
-    while (group && group->is_ending && !(chosen && ns_groups_with(chosen, group->id)))
+    while (group && group->is_ending && !group->selected)
         group = ns_groups_innermost(groups, group->path, group->id);
     return group;
 }
@@ -212,8 +222,8 @@ static bool add_processes_of(void *context, const char *path)
 unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
 {
     struct members members = {.owners = owners, .now = ns_state_now()};
-    for (size_t i = 0; i < groups->n; i++)
-        if (*groups->at[i].path)
-            ns_group_walk(groups->at[i].path, add_processes_of, &members);
+    for (struct ns_group *group = NULL; (group = ns_groups_next(groups, group));)
+        if (*group->path)
+            ns_group_walk(group->path, add_processes_of, &members);
     return members.unread;
 }

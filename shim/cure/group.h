@@ -22,11 +22,12 @@ enum {
 struct ns_group {
     char path[PATH_MAX];          /* "": it was removed */
     uint64_t id;                  /* the inode number of its directory */
+    bool selected;                /* by ns_groups_find, which is what the command is about */
     bool kept;                    /* its programs have names */
     bool is_ending;               /* an undo has ended its cure and could not restore all sockets */
     int links[NS_GROUP_PROGRAMS]; /* of programs without names, or -1 */
     char policy[256]; /* of its programs, as ns_groups_cure got it; "": it is not known */
-    int error;        /* why the kernel does not cure its new connections */
+    int error;        /* why the kernel does not cure its new connections by this command */
 };
 
 struct ns_groups {
@@ -40,15 +41,18 @@ struct ns_groups {
  * is not visible in this cgroup namespace; -ENODEV: it is mounted nowhere, and path is "". */
 int ns_group_root(char path[PATH_MAX]);
 
-/* Adds a group by its directory, or each group with this name, or those whose name has the word in
- * it, if the word is at least NS_GROUP_DIGITS hexadecimal digits of the id of a container or pod.
- * With is_unit, it adds each group of a systemd unit; without a word, the root. Returns 0, or
- * -ENOENT if there is none. -ENODEV, and for the root -EXDEV, are those of ns_group_root. */
+/* Selects a group by its directory, or each group with this name, or those whose name has the word
+ * in it, if the word is at least NS_GROUP_DIGITS hexadecimal digits of the id of a container or
+ * pod. With is_unit, it selects each group of a systemd unit; without a word, the root. Returns 0,
+ * or -ENOENT if there is none. -ENODEV, and for the root -EXDEV, are those of ns_group_root. */
 enum { NS_GROUP_DIGITS = 12 };
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
 
 /* Returns the new one, which the next call may move. */
 struct ns_group *ns_groups_add(struct ns_groups *groups, const char *path, uint64_t id);
+
+/* The first selected one behind this one, or of all; or NULL. */
+struct ns_group *ns_groups_next(const struct ns_groups *groups, const struct ns_group *last);
 
 /* The one with this number, or NULL. */
 struct ns_group *ns_groups_with(const struct ns_groups *groups, uint64_t id);
@@ -66,19 +70,18 @@ void ns_group_walk(const char *path, bool (*visit)(void *context, const char *pa
 bool ns_group_path(const char *name, char *path, size_t size);
 
 /* The innermost one that has this group of a process: not one whose cure has ended, unless it is
- * one of chosen, which may be NULL. */
-const struct ns_group *ns_groups_of(const struct ns_groups *groups, const struct ns_groups *chosen,
-                                    const char *name);
+ * selected. */
+const struct ns_group *ns_groups_of(const struct ns_groups *groups, const char *name);
 
-/* Adds the processes of the groups and of those below. Returns how many of them have a path that is
- * too long to be opened; what is below those is not seen. */
+/* Adds the processes of the selected groups and of those below. Returns how many of them have a
+ * path that is too long to be opened; what is below those is not seen. */
 unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
 /* --- links.c: the programs in force ----------------------------------------------------------- */
 
 /* Adds each group whose programs have names, and each other one in which programs of this command
- * are in force, as those of a cure --follow are. 0; -EACCES: no permission to read the names;
- * -ENOTDIR: as below. No such group is no error. */
+ * are in force, as those of a cure --follow are: its error is -EEXIST. 0; -EACCES: no permission to
+ * read the names; -ENOTDIR: as below. No such group is no error. */
 int ns_groups_find_cured(struct ns_groups *groups);
 
 /* Makes the directory of the names and locks it, until the process ends, against other cures and
@@ -94,17 +97,18 @@ enum {
     NS_GROUPS_FORCE = 4, /* also if that ends another program of a group above */
 };
 
-/* Cures the connections that are opened in the groups from now on. Replaces what an earlier call
- * has kept. 0, and then each group has its own error; or, without a change: -ENOTSUP, -E2BIG: see
- * ns_code_connections; -EPERM: without the rights; or another -errno. Of a group: -EBUSY: its other
- * programs, or those of one above it, allow none beside them; -EUSERS: that of one above it would
- * run no more, see NS_GROUPS_FORCE; -ENOSPC: they are too many; -EEXIST: another cure is in force,
- * which this one may not replace; -ENOENT: it has ended. from: where the policy is from. */
+/* Cures the connections that are opened in the selected groups from now on. Replaces what an
+ * earlier call has kept. 0, and then each group has its own error; or, without a change: -ENOTSUP,
+ * -E2BIG: see ns_code_connections; -EPERM: without the rights; or another -errno. Of a group:
+ * -EBUSY: its other programs, or those of one above it, allow none beside them; -EUSERS: that of
+ * one above it would run no more, see NS_GROUPS_FORCE; -ENOSPC: they are too many; -EEXIST: another
+ * cure is in force, which this one may not replace; -ENOENT: it has ended. from: where the policy
+ * is from. */
 int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, const char *from,
                    unsigned how);
 
-/* Ends the cure of new connections, and, with finally, that of the calls by which connections that
- * exist are restored: see NS_CODE_OPTION. */
+/* Ends the cure of new connections in the selected groups, and, with finally, that of the calls by
+ * which connections that exist are restored: see NS_CODE_OPTION. */
 void ns_groups_remove(struct ns_groups *groups, bool finally);
 
 /* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock

@@ -133,7 +133,7 @@ static void remove_link(uint64_t group, int n)
 
 void ns_groups_remove(struct ns_groups *groups, bool finally)
 {
-    for (struct ns_group *group = groups->at; group < groups->at + groups->n; group++) {
+    for (struct ns_group *group = NULL; (group = ns_groups_next(groups, group));) {
         if (group->kept)
             remove_link(group->id, finally);
         if (group->links[finally] >= 0)
@@ -190,7 +190,7 @@ static bool take_cured(void *context, const char *path)
     if (group)
         snprintf(group->path, sizeof group->path, "%s", path);
     else if (is_in_force(directory))
-        ns_groups_add(groups, path, st.st_ino);
+        ns_groups_add(groups, path, st.st_ino)->error = -EEXIST;
     return false;
 }
 
@@ -346,8 +346,8 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, con
     int loaded[NS_GROUP_PROGRAMS];
     for (int n = 0; n < NS_GROUP_PROGRAMS; n++)
         loaded[n] = n > 0 && loaded[0] < 0 ? loaded[0] : load(n, policy);
-    for (size_t i = 0; i < groups->n && loaded[0] >= 0; i++) {
-        struct ns_group *group = &groups->at[i];
+    for (struct ns_group *group = NULL;
+         loaded[0] >= 0 && (group = ns_groups_next(groups, group));) {
         group->error = cure(group, loaded, how);
         if (group->error || how & NS_GROUPS_DRY || !(how & NS_GROUPS_KEEP))
             continue;

@@ -63,10 +63,8 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
 static bool is_of_others(const struct ns_cure *cure, const char *name)
 {
     const bool by_group = !*cure->pids && !cure->port;
-    const struct ns_group *group =
-        by_group ? ns_groups_of(&cure->cured, &cure->groups, name) : NULL;
-    const struct ns_group *chosen = group ? ns_groups_with(&cure->groups, group->id) : NULL;
-    return group && (!chosen || chosen->error == -EEXIST);
+    const struct ns_group *group = by_group ? ns_groups_of(&cure->groups, name) : NULL;
+    return group && (!group->selected || group->error == -EEXIST);
 }
 
 static struct ns_cure_process *examine(const struct ns_cure *cure, const struct ns_owned *place)
@@ -268,7 +266,7 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
                                     .dry_run = cure->dry_run,
                                     /* A dry run asks before there are programs. */
                                     .in_group = cure->dry_run && !cure->undo && cure->cures_new,
-                                    .maybe_in = cure->cured.n > 0,
+                                    .maybe_in = cure->groups.n > 0,
                                     .accepts = cure->sets_nodelay && !cure->undo,
                                     .result = place->spared ? NS_CURE_EARLIER : process->result};
     if (change.result == NS_CURE_CHANGED) {

@@ -136,7 +136,7 @@ static void print_group(const char *name)
 {
     struct ns_groups groups = {0};
     ns_groups_find_cured(&groups);
-    const struct ns_group *group = ns_groups_of(&groups, NULL, name);
+    const struct ns_group *group = ns_groups_of(&groups, name);
     if (group)
         ns_output_fact("cured by the kernel",
                        "connections of the control group %s ('nagleshim cure')", group->path);

@@ -29,7 +29,7 @@ static bool is_cured(const char *group, uint64_t now)
         ns_groups_find_cured(&cured);
         next = now + (uint64_t)LOOK_AT_GROUPS_S * SECOND;
     }
-    return ns_groups_of(&cured, NULL, group);
+    return ns_groups_of(&cured, group);
 }
 
 static void look_at(struct ns_row_process *process, uint64_t now)
