@@ -259,10 +259,12 @@ static int report(const struct ns_cure *cure)
     else if (unfound)
         ns_say("%s belong%s to no process that could be examined", ns_count(unfound, "socket"),
                unfound == 1 ? "s" : "");
-    if (cure->unread_groups)
-        ns_say(
-            "the path of %s, and of all below, is too long: their processes could not be examined",
-            ns_count(cure->unread_groups, "control group"));
+    if (cure->unseen.groups)
+        ns_say("the processes of %s, and of all below, could not be examined: %s",
+               ns_count(cure->unseen.groups, "control group"), strerror(-cure->unseen.error));
+    if (cure->unseen.processes)
+        ns_say("%s of the control groups could not be examined: another PID namespace is needed",
+               ns_count(cure->unseen.processes, "process"));
     if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)
@@ -298,7 +300,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
                        now = ns_clock_now(CLOCK_MONOTONIC);
         const bool round = now >= round_at && (lists_new || round_at == 0);
         if (round || now >= list_at) {
-            error = ns_cure_scan(cure, round);
+            error = ns_cure_scan(cure, round, !lists_new);
             *(round ? &round_at : &list_at) = next_time(round ? ROUND_MS : INTERVAL_MS, began);
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
@@ -462,13 +464,13 @@ static int cure_sockets(struct ns_cure *cure)
         signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
     error = cure->follow ? follow(cure, !cure->cures_new || !cure->sets_nodelay)
-                         : ns_cure_scan(cure, true);
+                         : ns_cure_scan(cure, true, true);
     if (cure->seconds > 0) {
         ns_groups_remove(&cure->groups, false);
         ns_cure_reverse(cure);
         ns_reader_until(NULL); /* a second ^C skips no process */
         print_groups(cure);
-        const int failed = ns_cure_scan(cure, true);
+        const int failed = ns_cure_scan(cure, true, true);
         error = error ? error : failed;
     }
     /* An undo that failed, or did not reach all sockets, can be repeated. */

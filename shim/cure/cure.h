@@ -58,7 +58,7 @@ struct ns_cure {
     size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
     unsigned unfound;               /* those that were given up */
     unsigned n_full;                /* of the last list: see ns_reader_is_full */
-    unsigned unread_groups;         /* their paths are too long */
+    struct ns_unseen unseen;        /* of the groups */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */
     struct ns_cure_row *rows;
@@ -108,11 +108,11 @@ void ns_cure_change(void *change, int unused);
  */
 int ns_cure_begin(struct ns_cure *cure);
 
-/* Lists the sockets and treats the new ones; without --follow twice or three times, since a
- * descriptor may be handed on, and a listener may accept, while the first scan goes on. 0, or
- * -errno if they cannot be listed. With refresh, it first looks for new processes and namespaces,
- * and for programs that have loaded the library since they were examined. */
-int ns_cure_scan(struct ns_cure *cure, bool refresh);
+/* Lists the sockets and treats the new ones; if is_last, twice or three times, since a descriptor
+ * may be handed on, and a listener may accept, while the first scan goes on. 0, or -errno if they
+ * cannot be listed. With refresh, it first looks for new processes and namespaces, and for programs
+ * that have loaded the library since they were examined. */
+int ns_cure_scan(struct ns_cure *cure, bool refresh, bool is_last);
 
 /* Were there sockets, of --port if that was given, whose process could not be examined? */
 bool ns_cure_has_unowned(const struct ns_cure *cure);

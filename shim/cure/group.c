@@ -202,7 +202,7 @@ const struct ns_group *ns_groups_of(const struct ns_groups *groups, const char *
 struct members {
     struct ns_owners *owners;
     uint64_t now;
-    unsigned unread;
+    struct ns_unseen unseen;
 };
 
 static bool add_processes_of(void *context, const char *path)
@@ -212,18 +212,24 @@ static bool add_processes_of(void *context, const char *path)
     int pid;
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
-    members->unread += !stream && errno == ENAMETOOLONG;
     while (stream && fscanf(stream, "%d", &pid) == 1)
-        if (pid > 0) /* 0: it is not in this command's PID namespace */
+        if (pid > 0)
             ns_owners_add(members->owners, pid, members->now);
+        else
+            members->unseen.processes++;
+    /* A user may make its path too long, or its type threaded. */
+    if ((!stream || ferror(stream)) && errno != ENOENT && errno != ENODEV) {
+        members->unseen.groups++;
+        members->unseen.error = -errno;
+    }
     return false;
 }
 
-unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
+struct ns_unseen ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners)
 {
     struct members members = {.owners = owners, .now = ns_state_now()};
     for (struct ns_group *group = NULL; (group = ns_groups_next(groups, group));)
         if (*group->path)
             ns_group_walk(group->path, add_processes_of, &members);
-    return members.unread;
+    return members.unseen;
 }

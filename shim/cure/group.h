@@ -73,9 +73,15 @@ bool ns_group_path(const char *name, char *path, size_t size);
  * selected. */
 const struct ns_group *ns_groups_of(const struct ns_groups *groups, const char *name);
 
-/* Adds the processes of the selected groups and of those below. Returns how many of them have a
- * path that is too long to be opened; what is below those is not seen. */
-unsigned ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
+/* What was not seen of groups: processes in other PID namespaces, and groups whose processes could
+ * not be read, of which what is below was not, either; error: -errno of the last. */
+struct ns_unseen {
+    unsigned processes, groups;
+    int error;
+};
+
+/* Adds the processes of the selected groups and of those below. */
+struct ns_unseen ns_groups_add_processes(const struct ns_groups *groups, struct ns_owners *owners);
 
 /* --- links.c: the programs in force ----------------------------------------------------------- */
 

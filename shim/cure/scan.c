@@ -177,7 +177,7 @@ static int list_sockets(struct ns_cure *cure)
 static int find_owners(struct ns_cure *cure)
 {
     if (!cure->owners.all)
-        cure->unread_groups = ns_groups_add_processes(&cure->groups, &cure->owners);
+        cure->unseen = ns_groups_add_processes(&cure->groups, &cure->owners);
     int more;
     do
         more = ns_owners_step(&cure->owners, ns_clock_now(CLOCK_MONOTONIC) + SLICE_NS);
@@ -316,7 +316,7 @@ bool ns_cure_is_complete(const struct ns_cure *cure)
 {
     return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
            !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->n_full &&
-           !cure->unread_groups && !ns_cure_has_unowned(cure);
+           !cure->unseen.groups && !cure->unseen.processes && !ns_cure_has_unowned(cure);
 }
 
 bool ns_cure_has_unowned(const struct ns_cure *cure)
@@ -324,17 +324,17 @@ bool ns_cure_has_unowned(const struct ns_cure *cure)
     return cure->owners.denied > 0 && (!cure->port || cure->n_left + cure->unfound > 0);
 }
 
-int ns_cure_scan(struct ns_cure *cure, bool refresh)
+int ns_cure_scan(struct ns_cure *cure, bool refresh, bool is_last)
 {
     int error = 0;
     if (refresh) {
         forget_processes(&cure->processes);
         error = find_owners(cure);
     }
-    const int most = cure->follow ? 1 : TRIES;
+    const int most = is_last ? TRIES : 1;
     for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0); i++) {
         error = list_sockets(cure);
-        if (!error && cure->n_sockets > 0 && (cure->follow || i > 0))
+        if (!error && cure->n_sockets > 0 && (!is_last || i > 0))
             error = find_owners(cure);
         if (!error)
             treat_all(cure);
@@ -372,7 +372,7 @@ int ns_cure_begin(struct ns_cure *cure)
     }
     if (!error && cure->seconds > 0) {
         cure->undo = cure->dry_run = true;
-        error = ns_cure_scan(cure, true);
+        error = ns_cure_scan(cure, true, true);
         cure->undo = cure->dry_run = false;
         forget_sockets(cure);
     }

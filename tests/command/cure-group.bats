@@ -612,6 +612,33 @@ end it by --undo, or end the 'nagleshim cure --follow'"
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
 }
 
+@test "a connection that is accepted while the existing ones are treated is treated, too, also with --follow" {
+    ns_needs_strace
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    ns_start program "${in_group[@]}" "$python" -c 'import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+pairs = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(5)]
+client = socket.create_connection(listener.getsockname())
+def nodelay(end):
+    return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+print("ready", flush=True)
+while not any(nodelay(end) for pair in pairs for end in pair):
+    time.sleep(0.01)
+server = listener.accept()[0]
+print("accepted", flush=True)
+while not nodelay(server):
+    time.sleep(0.01)
+print("treated", flush=True)
+time.sleep(60)'
+    ns_wait_for "$T/program.out" ready
+    # The first list is treated slowly.
+    ns_start follow "${inside[@]}" strace -qqfo "$T/trace" -e trace=pidfd_getfd -e inject=pidfd_getfd:delay_exit=100000 \
+        "$NS" cure --cgroup "$group" --follow
+    ns_wait_for "$T/program.out" accepted
+    ns_wait_for "$T/program.out" treated
+}
+
 @test "groups are found where the file system is mounted; in a control group namespace, --all is not the whole system" {
     mkdir "$T/a b"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2; mount -t cgroup2 none "$1/a b" && shift && exec "$@"' sh "$T" \

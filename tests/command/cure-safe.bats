@@ -120,12 +120,26 @@ the process that /proc/locks shows, has the lock of $names"
     )
     # The processes there may have connections that an undo would restore.
     cure --undo --cgroup "$group" --dry-run
-    expect 1 output is '' stderr has 'the path of 1 control group, and of all below, is too long: their processes could not be examined'
+    expect 1 output is '' stderr has 'the processes of 1 control group, and of all below, could not be examined: File name too long'
     [[ $("${inside[@]}" ls /sys/fs/bpf/nagleshim) == "$id" ]]
     cure --cgroup "$group/other"
     "${inside[@]}" test -e "/sys/fs/bpf/nagleshim/$id/connections"
     cure --undo --all
     "${inside[@]}" test ! -e /sys/fs/bpf/nagleshim
+}
+
+@test "processes of a group that the command cannot see are counted: of a threaded group, and outside of its PID namespace" {
+    start_options
+    cure --cgroup "$group"
+    run --separate-stderr "${inside[@]}" unshare --pid --fork --kill-child --mount-proc "$NS" cure --undo --cgroup "$group"
+    expect 1 stderr has 'nagleshim cure: 1 process of the control groups could not be examined: another PID namespace is needed'
+    cure --undo --cgroup "$group"
+    expect 0 output has TCP_NODELAY
+    mkdir "$group/threads"
+    echo threaded >"$group/threads/cgroup.type"
+    echo "${NS_PID[options]}" >"$group/threads/cgroup.threads"
+    cure --undo --cgroup "$group/threads"
+    expect 1 stderr has 'nagleshim cure: the processes of 1 control group, and of all below, could not be examined: Operation not supported'
 }
 
 @test "a process that gets the number of a group's process while the group is read is left alone" {
