@@ -8,9 +8,9 @@ setup_file() {
     apply_policies
 }
 
-# workload KIND [FILTER]: one of that kind, changed by a filter of jq; apply it by `applied NAMESPACE`.
+# workload KIND FILTER: prints one of that kind, changed by a filter of jq, in which "pod" is the metadata of its pods.
 workload() {
-    jq -n --arg kind "$1" '
+    jq -n --arg kind "$1" 'def pod: (.spec.jobTemplate.spec // .spec).template.metadata;
         {metadata: {labels: {app: "x"}}, spec: {containers: [{name: "app", image: "app"}]}} as $template
         | {selector: {matchLabels: {app: "x"}}, template: $template} as $selecting
         | {Job: ["batch/v1", {template: ($template | .spec.restartPolicy = "Never")}],
@@ -19,103 +19,54 @@ workload() {
            Deployment: ["apps/v1", $selecting], DaemonSet: ["apps/v1", $selecting], ReplicaSet: ["apps/v1", $selecting],
            StatefulSet: ["apps/v1", $selecting + {serviceName: "x"}],
            ReplicationController: ["v1", {selector: {app: "x"}, template: $template}]}[$kind]
-        | {apiVersion: .[0], kind: $kind, metadata: {name: "x"}, spec: .[1]} | '"${2:-.}" >"$T/workload.json"
+        | {apiVersion: .[0], kind: $kind, metadata: {name: "x"}, spec: .[1]} | '"$2"
 }
 
-# applied NAMESPACE: prints the warnings, one a line.
-applied() {
-    kubectl create -n "$1" --dry-run=server -f "$T/workload.json" 2>&1 >/dev/null | sed -n "s/^Warning: .*'nagleshim-warnings': //p"
-}
-
-# says NAMESPACE TEXT: the warnings are exactly this text.
-says() {
-    local said
-    said=$(applied "$1")
-    [[ $said == "$2" ]] || {
-        printf 'said: %s\nexpected: %s\n' "$said" "$2"
-        return 1
-    }
-}
-
-@test "correct workloads of every kind cause no warning" {
-    for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
-        workload "$kind"
-        says asks ''
-        says quiet ''
-        workload "$kind" '(.spec.jobTemplate.spec // .spec).template.metadata |= {
-            labels: {app: "x", "nagleshim.dev/inject": "true"},
-            annotations: {"nagleshim.dev/containers": "app", "nagleshim.dev/policy": "p"}}'
-        grep -q '"nagleshim.dev/policy": "p"' "$T/workload.json"
-        says quiet ''
-    done
-}
-
-@test "a label on the workload instead of its template causes a warning, for every kind" {
-    for kind in Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob; do
-        workload "$kind" '.metadata.labels."nagleshim.dev/inject" = "true"'
-        says quiet "nagleshim.dev/inject: set on the $kind instead of its pod template (spec.template.metadata), so it has no effect on the pods"
-    done
-}
-
-@test "annotations on the workload instead of its template cause a warning, and a label on both does not" {
-    workload Deployment '.metadata.annotations = {"nagleshim.dev/policy": "p", "nagleshim.dev/containers": "app"}'
-    says asks "nagleshim.dev/containers, nagleshim.dev/policy: set on the Deployment instead of its pod template (spec.template.metadata), so it has no effect on the pods"
-    workload Deployment '.metadata.labels."nagleshim.dev/inject" = "true"
-        | .spec.template.metadata.labels."nagleshim.dev/inject" = "true"'
-    says quiet ''
-}
-
-@test "a value other than true and false causes a warning, on a template and on a namespace" {
-    workload StatefulSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
-    says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
-    run kubectl label namespace quiet nagleshim.dev/inject=enabled --dry-run=server
-    [[ $output == *'the label nagleshim.dev/inject is "enabled", which is neither "true" nor "false"'* ]]
-    run kubectl label namespace quiet nagleshim.dev/inject=true --dry-run=server
-    [[ $output != *Warning* ]]
-}
-
-@test "an annotation instead of the label causes a warning" {
-    workload Deployment '.spec.template.metadata.annotations."nagleshim.dev/inject" = "true"'
-    says quiet 'nagleshim.dev/inject is an annotation here, but only the label of that name has an effect'
-    run kubectl annotate namespace quiet nagleshim.dev/inject=true --dry-run=server
-    [[ $output == *'nagleshim.dev/inject is an annotation here'* ]]
-}
-
-@test "an unknown name with our prefix causes a warning: misspelt, in the wrong place, or on a namespace" {
-    workload Deployment '.spec.template.metadata.labels."nagleshim.dev/injekt" = "true"'
-    says quiet 'nagleshim.dev/injekt: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
-    workload Deployment '.spec.template.metadata.labels."nagleshim.dev/policy" = "p"'
-    says asks 'nagleshim.dev/policy: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy'
-    workload Job '.spec.template.metadata.annotations = {"nagleshim.dev/container": "app", "other.dev/container": "app"}'
-    says asks 'nagleshim.dev/container: unknown annotation; allowed are nagleshim.dev/containers and nagleshim.dev/policy'
-    run kubectl annotate namespace asks nagleshim.dev/policy=p --dry-run=server
-    [[ $status -eq 0 && ${lines[0]} == *"'nagleshim-warnings': nagleshim.dev/policy: unknown annotation of a namespace; use it on a pod" ]]
-}
-
-@test "a label on kube-system causes a warning" {
-    run kubectl annotate namespace kube-system some=thing --dry-run=server
-    [[ $output == *'pods in kube-system never get nagleshim'* ]]
-    workload DaemonSet
-    says kube-system 'pods in kube-system never get nagleshim'
-}
-
-@test "a volume or a container with our name causes a warning" {
-    local told='asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected'
-    workload Job '.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]'
-    says asks "$told"
-    workload Job '.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]'
-    says asks "$told"
-    says quiet ''
-}
-
-@test "a label on an existing pod causes a warning" {
+# The first word is a namespace, in which a workload of the KIND is created that the filter has changed; or the words are those
+# of kubectl that change an existing object. The last word is the only warning, or there is none.
+@test "each mistake that would be silent causes one warning, and nothing else does" {
+    local where what filter said kind kinds
     pod '.metadata.name = "early"' | kubectl create -n quiet -f -
-    run kubectl label pod -n quiet early nagleshim.dev/inject=true --dry-run=server
-    [[ $status -eq 0 && $output == *'this pod asks for nagleshim but does not have it; a pod can get it only when it is created'* ]]
-    run kubectl label pod -n quiet early other=label --dry-run=server
-    [[ $status -eq 0 && $output != *Warning* ]]
-    run kubectl annotate pod -n quiet early other=annotation --dry-run=server
-    [[ $status -eq 0 && $output != *Warning* ]]
+    while IFS='~' read -r where what filter said; do
+        kinds=("$what")
+        [[ $what != KIND ]] || kinds=(Deployment StatefulSet DaemonSet ReplicaSet ReplicationController Job CronJob)
+        for kind in "${kinds[@]}"; do
+            if [[ $where == *\ * ]]; then
+                # shellcheck disable=SC2086 # words
+                kubectl $where "$what" --dry-run=server >/dev/null 2>"$T/said"
+            else
+                workload "$kind" "$filter" | kubectl create -n "$where" --dry-run=server -f - >/dev/null 2>"$T/said"
+            fi
+            echo "$where $kind $filter: expected: $said; said: $(<"$T/said")"
+            [[ $(<"$T/said") == "${said:+Warning: Validation failed for ValidatingAdmissionPolicy 'nagleshim-warnings' with binding 'nagleshim-warnings': ${said//KIND/$kind}}" ]]
+        done
+    done <<'CASES'
+asks~KIND~.~
+quiet~KIND~.~
+quiet~KIND~pod |= {labels: {app: "x", "nagleshim.dev/inject": "true"}, annotations: {"nagleshim.dev/containers": "app", "nagleshim.dev/policy": "p"}}~
+quiet~KIND~.metadata.labels."nagleshim.dev/inject" = "true"~nagleshim.dev/inject: set on the KIND instead of its pod template (spec.template.metadata), so it has no effect on the pods
+asks~Deployment~.metadata.annotations = {"nagleshim.dev/policy": "p", "nagleshim.dev/containers": "app"}~nagleshim.dev/containers, nagleshim.dev/policy: set on the Deployment instead of its pod template (spec.template.metadata), so it has no effect on the pods
+quiet~Deployment~.metadata.labels."nagleshim.dev/inject" = "true" | pod.labels."nagleshim.dev/inject" = "true"~
+asks~StatefulSet~pod.labels."nagleshim.dev/inject" = "1"~the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected
+label namespace quiet~nagleshim.dev/inject=enabled~~the label nagleshim.dev/inject is "enabled", which is neither "true" nor "false": nothing is injected
+label namespace quiet~nagleshim.dev/inject=true~~
+quiet~Deployment~pod.annotations."nagleshim.dev/inject" = "true"~nagleshim.dev/inject is an annotation here, but only the label of that name has an effect
+annotate namespace quiet~nagleshim.dev/inject=true~~nagleshim.dev/inject is an annotation here, but only the label of that name has an effect
+quiet~Deployment~pod.labels."nagleshim.dev/injekt" = "true"~nagleshim.dev/injekt: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy
+asks~Deployment~pod.labels."nagleshim.dev/policy" = "p"~nagleshim.dev/policy: unknown label; allowed is nagleshim.dev/inject, and as annotations of a pod nagleshim.dev/containers and nagleshim.dev/policy
+asks~Job~pod.annotations = {"nagleshim.dev/container": "app", "other.dev/container": "app"}~nagleshim.dev/container: unknown annotation; allowed are nagleshim.dev/containers and nagleshim.dev/policy
+annotate namespace asks~nagleshim.dev/policy=p~~nagleshim.dev/policy: unknown annotation of a namespace; use it on a pod
+annotate namespace kube-system~some=thing~~pods in kube-system never get nagleshim
+kube-system~DaemonSet~.~pods in kube-system never get nagleshim
+asks~Job~.spec.template.spec.volumes = [{name: "nagleshim-policy", emptyDir: {}}]~asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected
+asks~Job~.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]~asks for nagleshim but already has a volume called nagleshim or nagleshim-policy, or a container called nagleshim: nothing is injected
+quiet~Job~.spec.template.spec.initContainers = [{name: "nagleshim", image: "x"}]~
+label pod -n quiet early~nagleshim.dev/inject=true~~this pod asks for nagleshim but does not have it; a pod can get it only when it is created
+label pod -n quiet early~other=label~~
+annotate pod -n quiet early~other=annotation~~
+asks~ReplicaSet~pod.labels."nagleshim.dev/inject" = "1"~the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected
+asks~ReplicaSet~pod.labels."nagleshim.dev/inject" = "1" | .metadata.ownerReferences = [{apiVersion: "apps/v1", kind: "Deployment", name: "x", uid: "1", controller: true}]~
+CASES
 }
 
 @test "a pod that is older than the label of its namespace causes no warning at other changes" {
@@ -131,14 +82,6 @@ says() {
 
 pods_of_namespace_get_it() {
     create "$1" && is_injected
-}
-
-@test "an object of a controller causes no second warning" {
-    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1"'
-    says asks 'the label nagleshim.dev/inject is "1", which is neither "true" nor "false": nothing is injected'
-    workload ReplicaSet '.spec.template.metadata.labels."nagleshim.dev/inject" = "1" | .metadata.ownerReferences = [
-        {apiVersion: "apps/v1", kind: "Deployment", name: "x", uid: "1", controller: true}]'
-    says asks ''
 }
 
 @test "a pod that asks for the library causes a warning if the policy is not installed" {
