@@ -170,6 +170,7 @@ Two wait for a line that comes after three seconds.
 load ../helpers/common
 BATS_TEST_TIMEOUT=20
 test "idle" {
+    ns_prompt
     ns_start late bash -c 'sleep 3; echo line'
     ns_wait_for "$T/late.out" line 1
 }
