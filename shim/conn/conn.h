@@ -13,6 +13,7 @@
 #define NS_CONN_H
 
 #include "base/relaxed.h"
+#include "conn/process.h"
 #include "policy/policy.h"
 
 #include <stdatomic.h>
@@ -116,6 +117,14 @@ static inline void ns_conn_no_batch(struct ns_conn *conn, uint8_t why)
 static inline bool ns_conn_is_tracked(const struct ns_conn *conn)
 {
     return NS_GET(conn, kind) > NS_CONN_ALONE;
+}
+
+/* Was it made in this process? A forked one may share it with its parent, which relies on it and
+ * may write to it. */
+static inline bool ns_conn_is_own(const struct ns_conn *conn)
+{
+    return NS_GET(conn, generation) ==
+           atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
 }
 
 /* The TCP_NODELAY that the kernel should have under the connection's rule. */

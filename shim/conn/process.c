@@ -49,11 +49,10 @@ void ns_process_shares_all(void)
     atomic_store(&maker, SEVERAL);
 }
 
-bool ns_process_has_made(void)
+void ns_process_notice(void)
 {
     if (maker > 0 && maker != getpid())
         ns_process_forked(true);
-    return maker != 0;
 }
 
 void ns_process_forked(bool shares)

@@ -49,7 +49,7 @@ static inline bool ns_process_is_disabled(void)
 void ns_process_forked(bool shares);
 
 /* How many forks with connections lie between this process and the one that loaded the library,
- * modulo 256. ns_process_has_made counts a fork by a raw system call. */
+ * modulo 256. ns_process_notice counts a fork by a raw system call. */
 extern _Atomic uint8_t ns_process_generation;
 
 /* The generation for a socket that is made now. */
@@ -59,14 +59,7 @@ uint8_t ns_process_makes(void);
  * sockets belong to both. */
 void ns_process_shares_all(void);
 
-/* Before sockets are changed because of another program: has this process itself made any? Notices
- * by the process's id that it was forked. */
-bool ns_process_has_made(void);
-
-/* Was this process forked, with its knowledge of the sockets? Its parent may write to them. */
-static inline bool ns_process_is_child(void)
-{
-    return atomic_load_explicit(&ns_process_generation, memory_order_relaxed) != 0;
-}
+/* Before sockets are changed because of another program: notices a fork by the process's id. */
+void ns_process_notice(void);
 
 #endif

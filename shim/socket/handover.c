@@ -17,12 +17,6 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-/* Was it made in this process? A forked one may share it with its parent, which relies on it. */
-static bool is_own(const struct ns_conn *conn)
-{
-    return NS_GET(conn, generation) == atomic_load(&ns_process_generation);
-}
-
 /* The ACKs of waits that will not be seen are limited, too. TCP_NODELAY would send what the program
  * itself corks. */
 static void push_and_limit(int fd, struct ns_conn *conn)
@@ -53,7 +47,7 @@ void ns_handover_unseen(int fd)
  * socket since the fork. */
 static bool waits(int fd, const struct ns_conn *conn)
 {
-    if (!ns_option_waits(conn) || is_own(conn))
+    if (!ns_option_waits(conn) || ns_conn_is_own(conn))
         return ns_option_waits(conn);
     struct ns_kernel_kind kind = ns_kernel_ask(fd);
     return kind.tcp && !kind.connected && !kind.listens;
@@ -64,7 +58,7 @@ static void give_up(int fd, struct ns_conn *conn)
 {
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
-    if (!is_own(conn))
+    if (!ns_conn_is_own(conn))
         return;
     ns_enforce_nodelay(fd, conn);
     ns_delack_unbound(fd, conn);
@@ -74,7 +68,7 @@ static void give_up(int fd, struct ns_conn *conn)
  * only what the program itself has asked for. */
 static void each_handed_on(int fd, struct ns_conn *conn, void *how)
 {
-    bool own = is_own(conn), concerned = own || ns_option_waits(conn);
+    bool own = ns_conn_is_own(conn), concerned = own || ns_option_waits(conn);
     int flags = concerned ? NS_QUIETLY(NS_REAL(fcntl)(fd, F_GETFD)) : -1;
     if (flags < 0 || flags & FD_CLOEXEC)
         return;
@@ -92,7 +86,7 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
     ns_conn_no_batch(conn, NS_RING);
-    if (!is_own(conn))
+    if (!ns_conn_is_own(conn))
         return;
     push_and_limit(fd, conn);
     ns_socket_expect_unseen(fd, conn);
@@ -100,7 +94,8 @@ static void each_unseen(int fd, struct ns_conn *conn, void *context)
 
 void ns_handover_all_unseen(void)
 {
-    if (!ns_socket_all_unseen() && ns_process_has_made())
+    ns_process_notice();
+    if (!ns_socket_all_unseen())
         ns_fd_each(each_unseen, NULL);
 }
 
@@ -111,8 +106,8 @@ void ns_handover_begins(enum ns_start how)
     if (ns_has_other_fds() || ns_process_is_disabled())
         return;
     ns_flush_process(); /* other threads' too: the child has only this thread */
-    bool concerned = ns_process_has_made() || ns_process_is_child();
-    if (how != NS_FORK && concerned && (ns_option_take_changed() || how == NS_EXEC))
+    ns_process_notice();
+    if (how != NS_FORK && ns_fd_any() && (ns_option_take_changed() || how == NS_EXEC))
         ns_fd_each(each_handed_on, &how);
 }
 
@@ -130,7 +125,7 @@ static void leave_alone(int fd, struct ns_conn *conn)
 static void disable_one(int fd, struct ns_conn *conn, void *context)
 {
     (void)context;
-    if (is_own(conn) && ns_option_waits(conn))
+    if (ns_conn_is_own(conn) && ns_option_waits(conn))
         ns_option_apply(fd, conn, NULL);
     ns_socket_use(fd, false);
     if (NS_GET(conn, kind) == NS_CONN_FRESH)
@@ -145,8 +140,8 @@ void ns_handover_passes(int fd)
         return;
     NS_DEBUG(fd, "is passed to another process: from now on it is left alone here");
     ns_push(fd, conn);
-    ns_process_has_made();
-    if (is_own(conn) || waits(fd, conn))
+    ns_process_notice();
+    if (ns_conn_is_own(conn) || waits(fd, conn))
         ns_option_apply(fd, conn, NULL);
     NS_PUT(conn, flags, NS_GET(conn, flags) & (uint8_t)~NS_LISTENER_SETTLED);
     int nodelay = ns_kernel_get(fd, IPPROTO_TCP, TCP_NODELAY);
@@ -174,7 +169,7 @@ bool ns_handover_disable(void)
         return false;
     if (atomic_fetch_add(&filters, 1))
         return true;
-    ns_process_has_made();
+    ns_process_notice();
     ns_fd_each(disable_one, NULL);
     atomic_store(&ns_process_disabled, true);
     ns_status_disabled("it installed a seccomp filter");
