@@ -180,6 +180,7 @@ __attribute__((constructor)) static void begin(void)
     /* Without rules there is no table, so that every call passes at its first test. */
     if (find_rules()) {
         ns_socket_open(&rules);
+        ns_thread_start();
         /* The process may raise its soft limit later. */
         ns_fd_open(1u << 20);
         register_inherited();

@@ -14,10 +14,28 @@ _Thread_local _Alignas(struct ns_thread) struct ns_thread ns_thread;
 _Static_assert(sizeof(struct ns_thread) <= 576, "static TLS is scarce in processes that dlopen us");
 
 static _Atomic uint32_t threads;
+static pthread_key_t ends; /* its destructor runs in each thread that ends */
+static bool sees_end;
+
+static void end(void *unused)
+{
+    (void)unused;
+    ns_flush_pending();
+}
+
+void ns_thread_start(void)
+{
+    enum { KEPT_IN_THREAD = 32 }; /* glibc allocates memory for the values of further keys */
+    /* Not NS_REAL: before 2.34 glibc has it in libpthread, which a program may lack. */
+    sees_end = ns_real.pthread_key_create && ns_real.pthread_key_create(&ends, end) == 0 &&
+               ends < KEPT_IN_THREAD;
+}
 
 void ns_thread_begin(void)
 {
     ns_thread.id = atomic_fetch_add(&threads, 1) + 1;
+    if (sees_end)
+        NS_REAL(pthread_setspecific)(ends, &ns_thread);
 }
 
 void ns_pending_set(int fd)

@@ -48,7 +48,10 @@ struct ns_thread {
 /* initial-exec: a signal handler can use it, since it is never allocated lazily. */
 extern _Thread_local struct ns_thread ns_thread;
 
-/* Give this thread its id. */
+/* Start-up. */
+void ns_thread_start(void);
+
+/* Give this thread its id, and let its end be a wait. */
 void ns_thread_begin(void);
 
 /* Is the burst another thread's, which goes on without the answers that this one reads, and which

@@ -192,8 +192,9 @@ does_under() {
     does 'connected write*5 exec-by-number' "$joined exec"
 }
 
-@test "a thread that ends without a wait leaves the end of its burst to Nagle's algorithm, as without the library" {
-    does 'connected thread write*5' 'fork write nodelay=1 write*2 nodelay=0 write*2 gone'
+@test "what a thread holds is pushed at its end" {
+    does 'connected thread write*5' 'fork write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 gone'
+    does_under '"send": "auto-cork"' 'connected thread write*5' 'fork nodelay=1 cork=1 write*5 cork=0 gone'
 }
 
 @test "another program gets a connection with TCP_NODELAY set, even after a single write" {

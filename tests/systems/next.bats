@@ -113,6 +113,21 @@ END
     [[ $status -eq 0 && $output == text ]]
 }
 
+@test "a program that opens the library and closes it again goes on, and so does its thread that has used it" {
+    python3 - "$LIBRARY" <<'EOF'
+import _ctypes, ctypes, socket, sys, threading
+shim = ctypes.CDLL(sys.argv[1])
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+def writes_and_closes():
+    assert shim.write(client.fileno(), b"x", 1) == 1
+    _ctypes.dlclose(shim._handle)
+thread = threading.Thread(target=writes_and_closes)
+thread.start()
+thread.join()
+EOF
+}
+
 @test "if the library is opened after libc instead of preloaded, it still passes calls on" {
     python3 - "$LIBRARY" <<'EOF'
 import ctypes, os, sys
