@@ -208,8 +208,6 @@ void ns_handover_duplicated(int from, int to)
         return;
     }
     NS_DEBUG_FROM(to, "the same connection as", from);
-    /* A pending push is listed under from, which may be closed unseen. */
-    ns_push(from, conn);
     if (!ns_fd_set(to, conn)) /* beyond the table: writes there are not seen */
         ns_handover_unseen(from);
     else if (to <= STDERR_FILENO && ns_conn_is_tracked(conn)) /* stdio */

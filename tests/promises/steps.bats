@@ -182,7 +182,6 @@ does_under() {
     done
     does 'connected write*5 close-by-number' "$joined close"
     does 'connected write*5 clone' "$joined fork"
-    does 'connected write*5 dup' "${joined% *} dup nodelay=1 close"
     does 'connected write*5 filter' "$joined nodelay=0 filter"
     # These set both options on every connection, because another program may use the connections.
     joined+=' other:nodelay=1 other:bound bound'
