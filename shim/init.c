@@ -113,10 +113,7 @@ static bool find_rules(void)
         ns_status_policy(dir && *dir ? NS_POLICY_NO_DIRECTORY : NS_POLICY_BUILTIN, "");
         return use_policy(ns_policy_builtin(), &process, "");
     }
-    /* The facts are read from /proc. They are not needed without a directory to search, nor by the
-     * built-in policy. */
-    if (!is_named)
-        process_facts(&process, exe);
+    process_facts(&process, exe);
     struct ns_policy_request request = {
         .policy = named,
         .policy_dir = dir,
@@ -129,8 +126,6 @@ static bool find_rules(void)
         complain(&found);
         return false;
     }
-    if (is_named && found.policy->enabled && found.policy->n_rules > 0)
-        process_facts(&process, exe);
     if (wants_arguments(found.policy))
         process.args = arguments();
     return use_policy(found.policy, &process, found.path);
