@@ -150,7 +150,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
             watch->peers[watch->n_peers++] = place->pid;
     }
     ns_sampler_take(&watch->sampler, connection, &seen->look);
-    watch->busy += connection->list != watch->list && ns_sampler_is_busy(connection, seen->look.at);
+    watch->busy +=
+        chosen && connection->list != watch->list && ns_sampler_is_busy(connection, seen->look.at);
     connection->list = watch->list;
     connection->wants_peer |=
         connection->watched.judge.verdict.looks == 1 && place->chosen && !watch->table.owners.all;

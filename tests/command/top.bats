@@ -35,7 +35,7 @@ sure() {
     # The table counts the lost time once.
     sure "$server" --once
     grep -qE "^ *\\([0-9.]+\\) .* $server server .* held by queue_put\\[$pid\\], port" <<<"$output"
-    [[ ${lines[0]} == *'; 1 row stalls' ]]
+    [[ ${lines[0]} == *", 1 connection, 1 with traffic; 1 row stalls" ]]
     ns_stop held
     posts calm --nodelay
     server=$(pgrep -P "$pid" queue_server)
