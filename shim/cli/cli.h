@@ -44,8 +44,11 @@ __attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
  * status after a message. */
 int ns_select(const pid_t **pids);
 
-/* Print why ns_watch_open failed for this process. Returns the exit status. */
-int ns_watch_say_error(pid_t pid, int error);
+/* Print why this process (0: every one) cannot be examined or watched. Returns the exit status. */
+int ns_process_say_error(pid_t pid, int error);
+
+/* What the caller needs to examine the processes of others. */
+const char *ns_process_denied(void);
 
 struct ns_groups;
 

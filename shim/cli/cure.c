@@ -453,7 +453,7 @@ static int cure_sockets(struct ns_cure *cure)
         return refused;
     int error = ns_cure_begin(cure);
     if (error)
-        return ns_watch_say_error(*cure->pids, error);
+        return ns_process_say_error(*cure->pids, error);
     refused = begin_groups(cure);
     if (refused)
         return refused;
@@ -478,7 +478,7 @@ static int cure_sockets(struct ns_cure *cure)
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? ns_watch_say_error(*cure->pids, error) : report(cure);
+    return error ? ns_process_say_error(*cure->pids, error) : report(cure);
 }
 
 int ns_cure_main(void)

@@ -4,10 +4,13 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
+#include "process/proc.h"
 #include "watch/owners.h"
 #include "watch/watch.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static void take_owner(void *context, struct ns_watched *watched)
 {
@@ -22,7 +25,7 @@ static int select_port(int port)
     struct ns_watch *watch;
     int error = ns_watch_open(&pids, NULL, NULL, &watch);
     if (error)
-        return ns_watch_say_error(0, error);
+        return ns_process_say_error(0, error);
     ns_watch_each(watch, take_owner, &port);
     ns_watch_close(watch);
     return NS_EXIT_YES;
@@ -40,6 +43,30 @@ static int select_group(const char *word, bool is_unit)
     ns_owners_release(&owners);
     free(groups.at);
     return NS_EXIT_YES;
+}
+
+const char *ns_process_denied(void)
+{
+    return geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects it"
+                          : "run this command as root";
+}
+
+int ns_process_say_error(pid_t pid, int error)
+{
+    bool is_denied = ns_proc_is_denied(error);
+    if (error == -EPROTONOSUPPORT)
+        ns_say("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
+    else if (pid == 0)
+        ns_say("cannot list TCP sockets: %s", strerror(-error));
+    else if (error == -ESRCH)
+        ns_say("there is no process %d", pid);
+    else if (error == -ETIMEDOUT)
+        ns_say("process %d: " NS_PROC_STUCK, pid);
+    else if (is_denied)
+        ns_say("process %d: permission denied: %s", pid, ns_process_denied());
+    else
+        ns_say("cannot examine process %d: %s", pid, strerror(-error));
+    return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;
 }
 
 int ns_select(const pid_t **pids)

@@ -180,12 +180,12 @@ PYTHON
     let_others_in "$T"
     scene 'serve of-root $with
         setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" doctor --all'
-    expect 3 output is "not readable: 2: run doctor as root
+    expect 3 output is "not readable: 2: run this command as root
 verdict: no process could be read"
     # One process can be read, and has no socket.
     scene 'serve of-root
         setpriv --reuid=65534 --regid=65534 --clear-groups sh -c "sleep 60 & \"\$0\" doctor --all; s=\$?; kill \$!; exit \$s" "$T/nagleshim"'
-    expect 3 output has "not readable: 2: run doctor as root"
+    expect 3 output has "not readable: 2: run this command as root"
     expect_verdict "no process that could be read has TCP sockets or the library"
     # The control: if all can be read, that is known.
     scene '"$NS" doctor --all'
@@ -197,7 +197,7 @@ verdict: no process could be read"
     [[ $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0 ]] || cannot_here "kernel.yama.ptrace_scope is not 0"
     expect_status 0
     row own works 1 "policy built in"
-    expect_part output "not readable: 2: run doctor as root"
+    expect_part output "not readable: 2: run this command as root"
     expect_verdict "the library works in 1 of 1 processes that have TCP sockets or the library"
 }
 

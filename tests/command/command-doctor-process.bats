@@ -128,7 +128,7 @@ setup() {
 @test "doctor of a zombie exits 2" {
     patient p zombie env LD_PRELOAD="$LIBRARY"
     doctor --pid "$number"
-    expect 2 output is "" stderr is "nagleshim doctor: there is no process $number, or it has ended"
+    expect 2 output is "" stderr is "nagleshim doctor: there is no process $number"
     doctor_of p
     expect_works p
 }
@@ -145,7 +145,7 @@ setup() {
             expect_part output "verdict: the library works in process $pid"
             works=$((works + 1))
             ;;
-        2) expect_whole stderr "nagleshim doctor: there is no process $pid, or it has ended" ;;
+        2) expect_whole stderr "nagleshim doctor: there is no process $pid" ;;
         *)
             seen
             return 1
@@ -162,10 +162,10 @@ setup() {
     let_others_in "$T"
     patient p pause env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[p]}"
-    expect 3 stderr is "nagleshim doctor: process ${NS_PID[p]}: permission denied: run doctor as root"
+    expect 3 stderr is "nagleshim doctor: process ${NS_PID[p]}: permission denied: run this command as root"
     patient=$T/doctor_patient patient q hidden "${as_other[@]}" env LD_PRELOAD="$T/libnagleshim.so"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor --pid "${NS_PID[q]}"
-    expect 3 stderr is "nagleshim doctor: process ${NS_PID[q]}: permission denied: run doctor as root"
+    expect 3 stderr is "nagleshim doctor: process ${NS_PID[q]}: permission denied: run this command as root"
     doctor_of q
     if has_ptrace; then
         expect_works q

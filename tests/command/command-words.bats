@@ -168,6 +168,11 @@ CASES
     ns_wait_for "$T/other.out" ready
     run --separate-stderr setpriv --bounding-set -all --inh-caps -all --reuid 65532 --clear-groups "$NS" diagnose --all --for 0.3
     [[ $stderr =~ could\ not\ be\ examined:\ (the\ last,|process)\ [0-9]+\ \(.+\)\ needs\ root,\ or\ CAP_SYS_ ]] || unexpected
+    # Root is not told to be root.
+    run --separate-stderr setpriv --bounding-set=-sys_ptrace,-dac_override,-dac_read_search --inh-caps=-all \
+        "$NS" diagnose --for 0.3 --pid "${NS_PID[other]}"
+    expect 3 output is "" \
+        stderr is "nagleshim diagnose: process ${NS_PID[other]}: permission denied: this command lacks CAP_SYS_PTRACE, or a security module protects it"
 }
 
 @test "a byte order mark is called so, and what the command writes has no tabs" {

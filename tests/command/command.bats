@@ -89,7 +89,7 @@ doctor|--pid=|--pid must be a process id, not ''
 doctor|--pid 0|--pid must be a process id, not '0'
 doctor|--pid 1x|--pid must be a process id, not '1x'
 doctor|--pid 99999999999999999999|--pid must be a process id, not '99999999999999999999'
-doctor|--pid 2147483647|there is no process 2147483647, or it has ended
+doctor|--pid 2147483647|there is no process 2147483647
 doctor|no-such-program|cannot find 'no-such-program' in PATH
 doctor|4711|cannot find '4711' in PATH; for the process with this number write --pid 4711
 doctor|DIR/none|'DIR/none': No such file or directory

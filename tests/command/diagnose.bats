@@ -449,7 +449,7 @@ GROUPS
     cp "$NS" "$T/nagleshim"
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
         --pid "${NS_PID[server]}" --for 1
-    expect 3 stderr has "permission denied: process ${NS_PID[server]}"
+    expect 3 stderr has "process ${NS_PID[server]}: permission denied: "
     # This is also true if a child of the process belongs to the caller.
     ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
     sleep 0.3

@@ -107,7 +107,7 @@ END
     watched
     holds "$rate > 2 && $lost > 80"
     run --separate-stderr setpriv --reuid=65533 --regid=65533 --clear-groups "$NS" top --once --pid "$pid"
-    [[ $status -eq 3 && -z $output && $stderr == *"permission denied: process $pid is another user's"* ]]
+    [[ $status -eq 3 && -z $output && $stderr == "nagleshim top: process $pid: permission denied: run this command as root" ]]
 }
 
 # crowd N: starts a server that closes its listener when N clients of one process are connected. Six of them have traffic.

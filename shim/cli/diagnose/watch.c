@@ -242,22 +242,6 @@ const char *ns_watch_refusal(pid_t pid, int error, bool several)
                                       : "root, or CAP_SYS_PTRACE");
 }
 
-int ns_watch_say_error(pid_t pid, int error)
-{
-    bool is_denied = ns_proc_is_denied(error);
-    if (is_denied && pid)
-        ns_say("permission denied: process %d is another user's, or protected; run this command as "
-               "that user, or as root",
-               pid);
-    else if (error == -ESRCH)
-        ns_say("there is no process %d", pid);
-    else if (error == -EPROTONOSUPPORT)
-        ns_say("this kernel has no INET_DIAG for TCP (the module tcp_diag)");
-    else
-        ns_say("cannot list TCP sockets: %s", strerror(-error));
-    return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-}
-
 int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
                       struct ns_diagnosis *diagnosis)
 {
@@ -269,7 +253,7 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     const pid_t *pids = child ? of_child : options->pids;
     int error = ns_watch_open(&pids, take_hold, &session, &session.watch);
     if (error)
-        return ns_watch_say_error(*pids, error);
+        return ns_process_say_error(*pids, error);
     if (options->seconds > 0)
         session.deadline =
             ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);

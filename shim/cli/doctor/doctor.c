@@ -16,12 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *denied_text(void)
-{
-    return geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects it"
-                          : "run doctor as root";
-}
-
 static void print_process(const struct ns_proc *proc)
 {
     ns_output_fact("process", "%d, %s", proc->process, proc->exe[0] ? proc->exe : proc->state.name);
@@ -165,25 +159,11 @@ static int print(const struct ns_examination *examination)
     return is_denied ? NS_EXIT_DENIED : status;
 }
 
-/* Why ns_examine failed. Returns the exit status. */
-static int say_failure(pid_t pid, int error)
-{
-    if (error == -ETIMEDOUT)
-        ns_say("process %d: " NS_PROC_STUCK, pid);
-    else if (error == -ESRCH)
-        ns_say("there is no process %d, or it has ended", pid);
-    else if (!ns_proc_is_denied(error))
-        ns_say("cannot read process %d: %s", pid, strerror(-error));
-    else
-        ns_say("process %d: permission denied: %s", pid, denied_text());
-    return ns_proc_is_denied(error) ? NS_EXIT_DENIED : NS_EXIT_ERROR;
-}
-
 static int show_process(pid_t pid)
 {
     static struct ns_examination examination;
     int error = ns_examine(&examination, pid, true);
-    return error ? say_failure(pid, error) : print(&examination);
+    return error ? ns_process_say_error(pid, error) : print(&examination);
 }
 
 /* How many processes there are of each kind; the names are members of "counts". */
@@ -294,7 +274,7 @@ static int list_chosen(const pid_t *pids, unsigned census[KINDS])
     for (; *pids; pids++) {
         int error = ns_examine(&examination, *pids, true);
         if (error)
-            status = say_failure(*pids, error);
+            status = ns_process_say_error(*pids, error);
         else
             list(census, &examination);
     }
@@ -316,7 +296,7 @@ static int show_table(const pid_t *pids)
         ns_output_fact("not listed", "%u without TCP sockets and without the library",
                        census[OTHERS]);
     if (census[DENIED] > 0)
-        ns_output_fact("not readable", "%u: %s", census[DENIED], denied_text());
+        ns_output_fact("not readable", "%u: %s", census[DENIED], ns_process_denied());
     int status = conclude(census);
     return failed ? failed : status;
 }

@@ -106,7 +106,7 @@ static int show(struct ns_top *top)
         ns_screen_end();
     if (once && !error)
         unfinished = NULL;
-    return error ? ns_watch_say_error(0, error) : status;
+    return error ? ns_process_say_error(0, error) : status;
 }
 
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
@@ -134,7 +134,7 @@ int ns_top_main(void)
         return status;
     int error = ns_watch_open(&pids, ns_top_take_hold, &top, &top.watch);
     if (error)
-        return ns_watch_say_error(*pids, error);
+        return ns_process_say_error(*pids, error);
     struct ns_state self;
     if (ns_state_of(getpid(), &self) == 0)
         top.newest = top.newer = self.start;
