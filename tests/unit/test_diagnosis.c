@@ -178,7 +178,7 @@ CHECK(check_figures)
     diagnose_ends(stalls(), waits, true);
     const struct ns_row *holder = diagnosis.rows[0], *row = diagnosis.rows[1];
     const char *text = ns_diagnosis_headline(&diagnosis);
-    OK(says(text, "it stalls: at least 10 requests of server") &&
+    OK(says(text, "it stalls: at least 10 messages of server") &&
            says(text, "; at least 440 ms were lost"),
        "the figures are those of the holds, however long the other end waited");
     OK(fabs(holder->conclusion.lost_ms - diagnosis.lost_ms) < 0.01 &&
@@ -188,11 +188,20 @@ CHECK(check_figures)
     OK(says(ns_diagnosis_cure(holder, 0), "in server: ") &&
            says(ns_diagnosis_cure(holder, 1), "in client: "),
        "a cure names its process");
+    diagnosis.rows[0]->is_peer = true;
+    OK(says(ns_diagnosis_headline(&diagnosis),
+            "10 messages of server, at the other end, were held by Nagle's algorithm until "
+            "client's delayed ACK"),
+       "what a server sends is no request, and both processes are named");
+    snprintf(diagnosis.rows[0]->process->name, sizeof holder->process->name, "client");
+    OK(says(ns_diagnosis_headline(&diagnosis), "messages of client[8], at the other end, ") &&
+           says(ns_diagnosis_headline(&diagnosis), "until client[7]'s delayed ACK"),
+       "processes with one name are told apart by their numbers");
     begin();
     add(process(8, "x", ""), NS_ROLE_SERVER, stalls());
     add(process(7, "x", ""), NS_ROLE_CLIENT, waits);
     ns_diagnosis_finish(&diagnosis);
-    OK(says(ns_diagnosis_headline(&diagnosis), "it stalls: at least 10 requests") &&
+    OK(says(ns_diagnosis_headline(&diagnosis), "it stalls: at least 10 messages") &&
            says(ns_diagnosis_headline(&diagnosis), "; at least 440 ms were lost"),
        "from outside the figures are lower bounds");
     OK(says(ns_diagnosis_cure(diagnosis.rows[0], 0), "in x[8]: "),
@@ -251,7 +260,7 @@ CHECK(check_both_ends)
     diagnose_ends(answers, stalls(), false);
     row = diagnosis.rows[0];
     OK(says(ns_diagnosis_headline(&diagnosis),
-            "it stalls: at least 10 requests of client and at least 9 requests of its peer were "
+            "it stalls: at least 10 requests of client and at least 9 messages of its peer were "
             "held by Nagle's algorithm until the other end's delayed ACK came; at least 840 ms"),
        "if both ends hold, one sentence has both halves and their sum");
     OK(says(ns_diagnosis_cost(row), "840 ms lost, of which 400 ms behind the holds of server[8]") &&
@@ -524,6 +533,13 @@ CHECK(check_no_stall)
           .early = 4,
           .most_ns = 80 * MS},
          "cannot tell: bytes were held 4 times, 20.0 ms each, but answers came meanwhile"},
+        {{.grade = NS_GRADE_CANNOT_TELL,
+          .doubt = NS_DOUBT_ANSWERS,
+          .maybe = 4,
+          .answered_ns = 1,
+          .most_ns = 160 * MS},
+         "held 4 times, 40.0 ms each, but the times of the answers do not show that the program "
+         "waited for them"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -217,8 +217,10 @@ void ns_observe_collect(struct ns_diagnosis *diagnosis);
 /* "127.0.0.1:80", "[::1]:80", or "?" if it is unknown. */
 const char *ns_words_address(const struct ns_address *address);
 
-/* "python3[17]" */
+/* "python3[17]"; apart_from, which may be NULL: "python3", unless that has the same name. */
 const char *ns_words_process(const struct ns_row_process *process);
+const char *ns_words_process_apart(const struct ns_row_process *process,
+                                   const struct ns_row_process *apart_from);
 
 /* The verdict on everything that was watched. */
 const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis);

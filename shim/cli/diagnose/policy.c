@@ -203,10 +203,9 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     const struct ns_cure *cure = &row->cures[number];
     const struct ns_row_process *at = cure->at ? cure->at->process : NULL;
     const struct ns_row *other = row->cures[!number].at;
-    bool is_named_alike = at && other && strcmp(at->name, other->process->name) == 0;
-    const char *where = !at              ? "at the other end"
-                        : is_named_alike ? ns_words("in %s", ns_words_process(at))
-                                         : ns_words("in %s", at->name);
+    const char *where = "at the other end";
+    if (at)
+        where = ns_words("in %s", ns_words_process_apart(at, other ? other->process : NULL));
     if (at && ns_shim_works(at->shim))
         return ns_words("%s: %s; the library is loaded there already; 'nagleshim doctor --pid %d' "
                         "shows what it does",

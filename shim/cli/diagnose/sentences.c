@@ -33,6 +33,13 @@ const char *ns_words_process(const struct ns_row_process *process)
     return ns_words("%s[%d]", process->name, process->pid);
 }
 
+const char *ns_words_process_apart(const struct ns_row_process *process,
+                                   const struct ns_row_process *apart_from)
+{
+    return apart_from && strcmp(process->name, apart_from->name) == 0 ? ns_words_process(process)
+                                                                      : process->name;
+}
+
 static double mean_ms(uint64_t ns, uint64_t n)
 {
     return n ? (double)ns / MS / (double)n : 0;
@@ -45,13 +52,16 @@ static const char *times(uint64_t n, uint64_t ns)
                   : ns_words("%" PRIu64 " times, %.1f ms each", n, mean_ms(ns, n));
 }
 
-/* "at least 2 requests", "2 of 5 requests"; a program that only reads gets no answers. */
+/* "at least 2 requests", "2 of 5 requests". What a server sends, or what a program gets that only
+ * reads, is no request. */
 static const char *stalled(const struct ns_row *row)
 {
     uint64_t n = row->conclusion.stalled, all = row->verdict.requests;
+    bool is_request = row->role != NS_ROLE_SERVER && !row->verdict.delivered;
+    const char *what = is_request ? "request" : "message";
     if (row->misses || row->verdict.delivered)
-        return ns_words("at least %s", ns_count(n, row->verdict.delivered ? "message" : "request"));
-    return ns_words("%" PRIu64 " of %" PRIu64 " requests", n, all > n ? all : n);
+        return ns_words("at least %s", ns_count(n, what));
+    return ns_words("%" PRIu64 " of %s", n, ns_count(all > n ? all : n, what));
 }
 
 static const struct {
@@ -175,12 +185,10 @@ static const char *doubt(const struct ns_row *row)
     case NS_DOUBT_ANSWERS:
         break;
     }
-    return ns_words("bytes were held %s, but answers came %s; nothing shows that the program "
-                    "waited for the held bytes%s%s",
-                    times(verdict->maybe + verdict->late, verdict->most_ns + verdict->late_ns),
-                    verdict->early * 2 >= verdict->maybe
-                        ? "meanwhile"
-                        : "long after the release, or as late without a hold",
+    const char *but = verdict->early * 2 >= verdict->maybe ? "answers came meanwhile; nothing shows"
+                                                           : "the times of the answers do not show";
+    return ns_words("bytes were held %s, but %s that the program waited for them%s%s",
+                    times(verdict->maybe + verdict->late, verdict->most_ns + verdict->late_ns), but,
                     queued(row->process, verdict->answered_ns), experiment(row, "push"));
 }
 
@@ -350,17 +358,19 @@ const char *ns_diagnosis_cost(const struct ns_row *row)
 /* Which requests of the first row were held, and until when. */
 static const char *held(const struct ns_row *row)
 {
+    const struct ns_row_process *own = row->is_peer && row->other ? row->other->process : NULL;
     const char *delayed = row->verdict.late_acks ? "delayed " : "";
+    const char *holder =
+        ns_words("%s of %s%s", stalled(row), ns_words_process_apart(row->process, own),
+                 row->is_peer ? ", at the other end," : "");
+    const char *end = own ? ns_words_process_apart(own, row->process) : NULL;
     if (row->both_hold)
-        return ns_words("%s of %s%s and %s of %s were held by Nagle's algorithm until the other "
-                        "end's %sACK came",
-                        stalled(row), row->process->name, row->is_peer ? ", at the other end," : "",
-                        stalled(row->other), row->is_peer ? row->other->process->name : "its peer",
-                        delayed);
-    return ns_words("%s of %s%s %s held by Nagle's algorithm until %s's %sACK came", stalled(row),
-                    row->process->name, row->is_peer ? ", at the other end," : "",
-                    row->conclusion.stalled == 1 ? "was" : "were",
-                    row->is_peer && row->other ? row->other->process->name : "the peer", delayed);
+        return ns_words(
+            "%s and %s of %s were held by Nagle's algorithm until the other end's %sACK "
+            "came",
+            holder, stalled(row->other), end ? end : "its peer", delayed);
+    return ns_words("%s %s held by Nagle's algorithm until %s's %sACK came", holder,
+                    row->conclusion.stalled == 1 ? "was" : "were", end ? end : "the peer", delayed);
 }
 
 static const char *stalls(const struct ns_diagnosis *diagnosis)
