@@ -9,20 +9,23 @@ function take(record, parts, n, i) {
     delete word
     delete text
     n = split(record, parts, "\"")
-    split(parts[1], word, " ")
+    n_words = split(parts[1], word, " ")
     for (i = 2; i <= n; i += 2)
         text[i / 2] = parts[i]
 }
 
-function take_option(v, i) {
-    v = word[2]
-    i = ++n_options[v]
-    letter[v, i] = word[3] == "0" ? "" : substr(word[3], 2, 1)
-    kind[v, i] = word[4]
-    name[v, i] = text[1]
-    value[v, i] = text[2]
-    about[v, i] = text[3]
-    sub(/:$/, "", about[v, i])
+# The words: "option", the verbs that have it, its letter, and the kind of its value.
+function take_option(j, v, i) {
+    for (j = 2; j <= n_words - 2; j++) {
+        v = word[j]
+        i = ++n_options[v]
+        letter[v, i] = word[n_words - 1] == "0" ? "" : substr(word[n_words - 1], 2, 1)
+        kind[v, i] = word[n_words]
+        name[v, i] = text[1]
+        value[v, i] = text[2]
+        about[v, i] = text[3]
+        sub(/:$/, "", about[v, i])
+    }
 }
 
 # Quotes the text in single quotes for this shell.

@@ -229,7 +229,7 @@ int ns_compare_main(void)
 {
     static struct comparison comparison;
     comparison.wanted = (unsigned)ns_option_number(NS_COMPARE_RUNS, RUNS_DEFAULT);
-    comparison.output.name = ns_option_text(NS_COMPARE_JSON);
+    comparison.output.name = ns_option_text(NS_JSON);
     comparison.program = ns_operands.words;
     if (ns_operands.n == 0)
         return NS_FAIL("no program is named; see 'nagleshim compare --help'");

@@ -57,7 +57,7 @@ static bool read_options(struct ns_cure *cure)
     *cure =
         (struct ns_cure){.pids = ns_option_pids(),
                          .port = (unsigned)ns_option_number(NS_CURE_PORT, 0),
-                         .all = ns_option_text(NS_CURE_ALL),
+                         .all = ns_option_text(NS_ALL),
                          .seconds = ns_option_number(NS_CURE_FOR, 0),
                          .follow = ns_option_text(NS_CURE_FOLLOW) || ns_option_text(NS_CURE_FOR),
                          .list = ns_option_text(NS_CURE_LIST),
@@ -360,8 +360,7 @@ static const char *reason_of(int error, const struct ns_policy *policy)
  * status after a message. */
 static int find_groups(struct ns_cure *cure)
 {
-    const char *unit = ns_option_text(NS_CURE_UNIT),
-               *word = unit ? unit : ns_option_text(NS_CURE_CGROUP);
+    const char *unit = ns_option_text(NS_UNIT), *word = unit ? unit : ns_option_text(NS_CGROUP);
     int unreadable = 0;
     if (!cure->list)
         unreadable = ns_groups_find_cured(&cure->groups);

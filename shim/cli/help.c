@@ -50,19 +50,19 @@ static const char *name(const struct ns_verb_option *option)
 /* Older spellings have no text. */
 static bool is_of(const struct ns_verb_option *option, const char *verb)
 {
-    return option->text && strcmp(option->verb, verb) == 0;
+    return option->text && ns_verbs_has(verb, option);
 }
 
 static void print_options(const char *verb)
 {
     int width = 0;
-    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
+    for (const struct ns_verb_option *option = ns_verb_options; option->name; option++) {
         int length = (int)strlen(name(option));
         if (is_of(option, verb) && length > width)
             width = length;
     }
     ns_print(stdout, "\noptions:\n");
-    for (const struct ns_verb_option *option = ns_verb_options; option->verb; option++) {
+    for (const struct ns_verb_option *option = ns_verb_options; option->name; option++) {
         if (!is_of(option, verb))
             continue;
         ns_print(stdout, "  %-*s  %s\n", width, name(option), option->text);

@@ -94,7 +94,7 @@ static int dispatch(int argc, char **argv)
         return NS_EXIT_YES;
     }
     /* diagnose and compare write a file themselves, and only if they have a result. */
-    const char *json = ns_option_named("json");
+    const char *json = ns_option_text(NS_JSON);
     struct ns_outfile file = {.name = json && strcmp(json, "-") != 0 ? json : NULL};
     if (json)
         start_output(!file.name, verb->lists);

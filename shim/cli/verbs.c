@@ -25,17 +25,14 @@ const struct ns_verb ns_verbs[] = {
 };
 
 const struct ns_verb_option ns_verb_options[] = {
-#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text, ...)                             \
-    {#verb, NS_##id, name, letter, value, NS_TAKES_##kind, text, {__VA_ARGS__}},
+#define NS_VERB_OPTION(words, id, name, letter, value, kind, text, ...)                            \
+    {#words, NS_##id, name, letter, value, NS_TAKES_##kind, text, {__VA_ARGS__}},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
 #define NS_VERB_ALIAS(verb, id, name) {#verb, NS_##id, name, 0, "FILE", NS_TAKES_FILE, NULL, {0}},
 #include "cli/verbs.def"
 #undef NS_VERB_ALIAS
-#define NS_VERB(word, function, operands, lists, usage, summary, about)                            \
-    {#word, NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text", {0}},
-#include "cli/verbs.def"
-#undef NS_VERB
+    {"", NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text", {0}},
     {0},
 };
 
@@ -49,6 +46,16 @@ const struct ns_verb *ns_verbs_find(const char *word)
     return NULL;
 }
 
+bool ns_verbs_has(const char *verb, const struct ns_verb_option *option)
+{
+    const size_t length = strlen(verb);
+    const char *at = option->words;
+    while ((at = strstr(at, verb)) &&
+           !((at == option->words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')))
+        at++;
+    return at || !*option->words;
+}
+
 /* getopt_long's description of a verb's options: ":" first, so that a missing value and a wrong
  * option have different results, and "+" before that if the first other word ends the options. */
 static void describe(char *letters, struct option *known)
@@ -56,8 +63,8 @@ static void describe(char *letters, struct option *known)
     if (ns_verbs_find(ns_cli_verb)->runs_a_program)
         *letters++ = '+';
     *letters++ = ':';
-    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++) {
-        if (strcmp(row->verb, ns_cli_verb) != 0)
+    for (const struct ns_verb_option *row = ns_verb_options; row->name; row++) {
+        if (!ns_verbs_has(ns_cli_verb, row))
             continue;
         int value = row->takes == NS_TAKES_NOTHING  ? no_argument
                     : row->takes == NS_TAKES_RESULT ? optional_argument
@@ -75,8 +82,8 @@ static void describe(char *letters, struct option *known)
 /* The row of what getopt_long returned; NULL: '?' or ':', which are for refuse_option. */
 static const struct ns_verb_option *row_of(int result)
 {
-    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, ns_cli_verb) == 0 && (row->id == result || row->letter == result))
+    for (const struct ns_verb_option *row = ns_verb_options; row->name; row++)
+        if (ns_verbs_has(ns_cli_verb, row) && (row->id == result || row->letter == result))
             return row;
     return NULL;
 }
@@ -101,8 +108,8 @@ static bool is_last_word(const char *word, const char *name)
 /* The option of the verb that was probably meant, or NULL. */
 static const char *close_option(const char *word)
 {
-    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, ns_cli_verb) == 0 && strncmp(word, "--", 2) == 0 &&
+    for (const struct ns_verb_option *row = ns_verb_options; row->name; row++)
+        if (ns_verbs_has(ns_cli_verb, row) && strncmp(word, "--", 2) == 0 &&
             (ns_verbs_is_close(word + 2, row->name) || is_last_word(word + 2, row->name)))
             return row->name;
     return NULL;
@@ -214,9 +221,9 @@ static void take_next_word(const struct ns_verb_option *row, char *const *argv)
 static void refuse_word(const char *word)
 {
     const struct ns_verb_option *pid = ns_verb_options;
-    while (pid->verb && !(strcmp(pid->verb, ns_cli_verb) == 0 && pid->takes == NS_TAKES_PID))
+    while (pid->name && !(ns_verbs_has(ns_cli_verb, pid) && pid->takes == NS_TAKES_PID))
         pid++;
-    if (pid->verb && word[strspn(word, "0123456789")] == '\0')
+    if (pid->name && word[strspn(word, "0123456789")] == '\0')
         REFUSE("unexpected word '%s'; did you mean --%s %s?", word, pid->name, word);
     else
         REFUSE("unexpected word '%s'; see 'nagleshim %s --help'", word, ns_cli_verb);
@@ -266,8 +273,8 @@ struct ns_list *ns_option_list(enum ns_option id)
 
 const char *ns_option_named(const char *name)
 {
-    for (const struct ns_verb_option *row = ns_verb_options; row->verb; row++)
-        if (strcmp(row->verb, ns_cli_verb) == 0 && strcmp(row->name, name) == 0)
+    for (const struct ns_verb_option *row = ns_verb_options; row->name; row++)
+        if (ns_verbs_has(ns_cli_verb, row) && strcmp(row->name, name) == 0)
             return ns_option_text((enum ns_option)row->id);
     return NULL;
 }

@@ -13,7 +13,7 @@ enum { NS_RUNS_LEAST = 5, NS_RUNS_MOST = 1000 };
 enum ns_option {
     NS_OPTION_BASE = 256,
     NS_HELP,
-#define NS_VERB_OPTION(verb, id, name, letter, value, kind, text, ...) NS_##id,
+#define NS_VERB_OPTION(words, id, name, letter, value, kind, text, ...) NS_##id,
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
     NS_OPTION_END
@@ -48,8 +48,8 @@ struct ns_verb {
 };
 
 struct ns_verb_option {
-    const char *verb;
-    int id; /* enum ns_option */
+    const char *words; /* of the verbs that have it, with blanks; "": every one */
+    int id;            /* enum ns_option */
     const char *name;
     char letter;
     const char *value;
@@ -64,6 +64,9 @@ extern const struct ns_verb_option ns_verb_options[];
 
 /* NULL if there is no such verb. */
 const struct ns_verb *ns_verbs_find(const char *word);
+
+/* Does this verb have the option? */
+bool ns_verbs_has(const char *verb, const struct ns_verb_option *option);
 
 /* Do the words begin and end alike, but for two letters? */
 bool ns_verbs_is_close(const char *one, const char *other);

@@ -154,10 +154,10 @@ static int take_options(struct ns_diagnose_options *options)
     const char *grade = ns_option_text(NS_DIAGNOSE_FAIL_ON);
     *options = (struct ns_diagnose_options){
         .program = ns_operands.n > 0 ? ns_operands.words : NULL,
-        .all = ns_option_text(NS_DIAGNOSE_ALL),
+        .all = ns_option_text(NS_ALL),
         .seconds = ns_option_number(NS_DIAGNOSE_FOR, 0),
         .max_lost_ms = ns_option_number(NS_DIAGNOSE_MAX_LOST_MS, -1),
-        .json.name = ns_option_text(NS_DIAGNOSE_JSON),
+        .json.name = ns_option_text(NS_JSON),
         .page.name = ns_option_text(NS_DIAGNOSE_HTML),
         .policy = {.name = ns_option_text(NS_DIAGNOSE_WRITE_POLICY), .is_shared = true},
         .experiment = ns_option_text(NS_DIAGNOSE_EXPERIMENT),

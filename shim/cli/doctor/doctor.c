@@ -303,7 +303,7 @@ static int show_table(const pid_t *pids)
 
 int ns_doctor_main(void)
 {
-    const bool all = ns_option_text(NS_DOCTOR_ALL);
+    const bool all = ns_option_text(NS_ALL);
     const pid_t *pids;
     int status = ns_select(&pids);
     if (status != NS_EXIT_YES)
