@@ -210,7 +210,9 @@ static void read_facts(void *data, int memory)
     if (error || proc->state.is_kernel_thread)
         goto end;
     facts->lives_elsewhere = ns_proc_lives_elsewhere(proc);
-    facts->has_other_number = ns_proc_has_other_number(proc);
+    facts->has_other_number = ns_proc_has_other(proc, "ns/pid");
+    facts->origin.has_namespaces =
+        facts->lives_elsewhere || facts->has_other_number || ns_proc_has_other(proc, "ns/net");
     read_group(facts);
     error = ns_proc_look(proc);
     ns_proc_name(proc, facts->name, sizeof facts->name);

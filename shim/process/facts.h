@@ -38,6 +38,7 @@ struct ns_origin {
     char group[PATH_MAX]; /* its control group of cgroup2, below the root; "": unknown */
     char unit[128];       /* the systemd service that it belongs to; "": none */
     bool in_container;
+    bool has_namespaces; /* or a root directory, that are not this command's */
     bool has_variables;  /* of its own, without which the process may not run */
     char variables[128]; /* names of some that the process has and this command lacks, as a list */
 };

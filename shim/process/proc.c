@@ -329,12 +329,14 @@ bool ns_proc_lives_elsewhere(const struct ns_proc *proc)
            !same_file(proc->dir, "ns/mnt", "/proc/self/ns/mnt");
 }
 
-bool ns_proc_has_other_number(const struct ns_proc *proc)
+bool ns_proc_has_other(const struct ns_proc *proc, const char *kind)
 {
     /* faccessat() would ask without the reader's capabilities. */
-    struct stat st;
-    return fstatat(proc->dir, "ns/pid", &st, 0) == 0 &&
-           !same_file(proc->dir, "ns/pid", "/proc/self/ns/pid");
+    struct stat there, own;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/%s", kind);
+    return fstatat(proc->dir, kind, &there, 0) == 0 && stat(path, &own) == 0 &&
+           (there.st_dev != own.st_dev || there.st_ino != own.st_ino);
 }
 
 /* The path below the root of the process, which for a relative one needs its working directory: as

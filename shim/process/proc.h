@@ -133,8 +133,8 @@ int ns_proc_find_file(const struct ns_proc *proc, const char *path);
 /* Has it another root or mount namespace than this command? */
 bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
 
-/* Is it in another PID namespace, where it has another number? */
-bool ns_proc_has_other_number(const struct ns_proc *proc);
+/* Is it in another namespace of this kind than this command: "ns/pid"? False if that is unknown. */
+bool ns_proc_has_other(const struct ns_proc *proc, const char *kind);
 
 /* When it was started at the latest, in seconds of the clock that file times have; 0: unknown. */
 double ns_state_started(const struct ns_state *state);

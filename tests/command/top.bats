@@ -14,6 +14,13 @@ load ../helpers/top
     [[ $role == client && $shim == no && $share == *% && $output == *' 127.0.0.1:'* ]]
 }
 
+@test "diagnose proposes no command that starts a process in other namespaces than its own" {
+    posts inside
+    run --separate-stderr "$NS" diagnose --for 1 --pid "$pid"
+    # On a busy machine it cannot tell, and proposes a trial.
+    [[ $stderr =~ next:\ .*(' run -- '.*'  # in its namespaces'|" cure --pid $pid ") ]]
+}
+
 # sure PID OPTION: runs top, whose samples are late on a busy machine; then it cannot tell whose holds they are.
 sure_once() {
     run "${timed[@]}" "$NS" top "$2" --pid "$1"

@@ -22,7 +22,8 @@ enum {
     CONTAINER = 16,
     VARIABLES = 32,
     WORDS = 64,
-    ENDS = 128,
+    NAMESPACES = 128,
+    ENDS = 256,
 };
 
 enum { STALLS, WAITS, DOUBTS, OPEN, NOTHING, VERDICTS };
@@ -55,6 +56,7 @@ static void add(struct ns_diagnosis *diagnosis, enum ns_role role, unsigned know
     strcpy(process->origin.unit, known & UNIT ? "it's.service" : "");
     process->origin.in_container = known & CONTAINER;
     process->origin.has_variables = known & VARIABLES;
+    process->origin.has_namespaces = known & NAMESPACES;
     process->words_size = known & WORDS ? sizeof words : 0;
     memcpy(process->words, words, sizeof words);
     ns_diagnosis_add(diagnosis, &(struct ns_row){
@@ -104,6 +106,10 @@ static void check(struct ns_diagnosis *diagnosis, bool is_started)
     must(!report.next || is_source || is_line(report.next), "next is no line", report.next);
     must(!report.now || is_line(report.now), "now is no line", report.now);
     const struct ns_row *first = diagnosis->rows[0];
+    const char *again = report.next ? strstr(report.next, " -- 'it") : NULL;
+    must(!again || is_started || !first->process->origin.has_namespaces || diagnosis->n_rows > 1 ||
+             strstr(again, "  # in its namespaces"),
+         "it is started elsewhere", report.next);
     must(!first->conclusion.stalls || report.next, "no advice", ns_diagnosis_headline(diagnosis));
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         for (unsigned n = 0; n < diagnosis->rows[i]->n_cures; n++) {

@@ -551,7 +551,7 @@ CHECK(check_no_stall)
         if (i == 0)
             OK(says(next_command(), " diagnose --all --for 10  # as root, on the host of 10.0.0.2"),
                "one that is as long as a delayed ACK is to be seen at the peer");
-        else
+        else if (cases[i].verdict.doubt != NS_DOUBT_ANSWERS)
             OK(next_command() == NULL, "another one has no next command (%zu)", i + 1);
     }
     diagnosis.rows[0]->source = NS_SOURCE_INSIDE;

@@ -156,12 +156,13 @@ static const char *run(const struct ns_report *report)
                     has_file ? quoted(report->policy_file) : "");
 }
 
-/* Which variables must be set first. */
+/* Where it must be started, and which variables must be set first. */
 static const char *lacking(const struct ns_row_process *process)
 {
+    const char *where = process->origin.has_namespaces ? "  # in its namespaces" : "";
     return process->origin.variables[0]
-               ? ns_words("  # with its variables: %s", process->origin.variables)
-               : "";
+               ? ns_words("%s  # with its variables: %s", where, process->origin.variables)
+               : where;
 }
 
 /* The command that starts a running process with the library. */
@@ -241,8 +242,9 @@ const char *ns_report_command(const struct ns_report *report, const struct ns_ro
 /* Can it be seen from inside if it is started again? */
 static bool is_startable(const struct ns_row_process *process)
 {
-    return process->is_reachable && process->words_size && !process->origin.has_variables &&
-           !process->origin.unit[0] && !process->origin.in_container;
+    const struct ns_origin *origin = &process->origin;
+    return process->is_reachable && process->words_size && !origin->has_variables &&
+           !origin->unit[0] && !origin->in_container && !origin->has_namespaces;
 }
 
 /* Can an experiment show whether the peer's program waits for the ACKs of the one that was started?
@@ -261,12 +263,12 @@ static bool is_curable(pid_t pid)
     return !ns_state_is_gone(AT_FDCWD, path);
 }
 
-/* What may decide a doubt: the view from inside, or, where no preload reaches the process, whether
- * it is faster with TCP_NODELAY. */
+/* What may decide a doubt: the view from inside, or, of a process that cannot be started again with
+ * a preload, whether it is faster with TCP_NODELAY. */
 static const char *trial(const struct ns_report *report, struct ns_row_process *process)
 {
     const char *command = quoted(report->command);
-    if (process->is_reachable)
+    if (is_startable(process))
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
                         arguments(process), lacking(process));
     if (is_curable(process->pid))
@@ -328,9 +330,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
             open = row;
         else if ((doubt == NS_DOUBT_ANSWERS || doubt == NS_DOUBT_PEER) &&
                  (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
-                 (is_startable(row->process)
-                      ? !report->program
-                      : doubt == NS_DOUBT_ANSWERS && row->process->unreachable))
+                 (is_startable(row->process) ? !report->program : doubt == NS_DOUBT_ANSWERS))
             unclear = row;
     }
     return open      ? elsewhere(open)
