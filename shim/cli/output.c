@@ -140,14 +140,17 @@ void ns_print_words(FILE *stream, const char *text, int column, int indent, int 
     ns_print(stream, "\n");
 }
 
-/* A line, which is broken between words on a terminal. */
+/* A line, which is broken between words on a terminal; what follows is two columns further right.
+ */
 static void print_line(FILE *stream, const char *text)
 {
-    const int columns = ns_output_columns(stream);
-    if (columns)
-        ns_print_words(stream, text, 0, 2, columns);
-    else
+    const int columns = ns_output_columns(stream), indent = (int)strspn(text, " ");
+    if (columns == 0) {
         ns_print(stream, "%s\n", text);
+        return;
+    }
+    ns_print(stream, "%*s", indent, "");
+    ns_print_words(stream, text + indent, indent, indent + 2, columns);
 }
 
 void ns_print_lines(FILE *stream, const char *text)
@@ -300,9 +303,7 @@ void ns_output_line(const char *format, ...)
 {
     char text[TEXT_MOST];
     NS_FORMAT(text);
-    if (!object && text[0] == ' ')
-        ns_print(stdout, "%s\n", text);
-    else if (!object)
+    if (!object)
         print_line(stdout, text);
 }
 

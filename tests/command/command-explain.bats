@@ -207,3 +207,11 @@ CASES
     expect_no_part output undecided
     expect_no_part output warning
 }
+
+@test "on a terminal what a rule does is broken between words" {
+    ns_python
+    "$python" -c 'import pty, sys; pty.spawn(["sh", "-c", "stty cols 60; exec \"$@\"", "sh", *sys.argv[1:]])' \
+        "$NS" explain cat >"$T/seen" </dev/null
+    [[ $(tr -d '\r' <"$T/seen") == *$'\n  send adaptive: '*$'\n    '* ]]
+    [[ $(tr -d '\r' <"$T/seen" | wc -L) -le 60 ]]
+}

@@ -200,8 +200,9 @@ static void print_row(const struct ns_examination *examination)
 static void list(unsigned census[KINDS], struct ns_examination *examination)
 {
     const struct ns_finding *verdict = ns_findings_verdict(&examination->findings);
-    if (census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0)
-        ns_output_line("    PID PROGRAM         TCP LIBRARY  WHAT IT DOES, OR WHY NOT");
+    bool is_first = census[WORKS] + census[LACKS] + census[UNKNOWN] + census[STARTING] == 0;
+    if (is_first && !ns_output_object())
+        ns_print(stdout, "    PID PROGRAM         TCP LIBRARY  WHAT IT DOES, OR WHY NOT\n");
     census[!verdict                                             ? WORKS
            : examination->facts.loaded.shim == NS_SHIM_STARTING ? STARTING
            : verdict->kind == NS_FINDING_REASON                 ? LACKS
