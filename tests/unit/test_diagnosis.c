@@ -244,6 +244,17 @@ CHECK(check_advice)
     }
 }
 
+CHECK(check_longest_delay)
+{
+    struct ns_verdict held = {.grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS, .maybe = 3};
+    struct ns_verdict late = {.grade = NS_GRADE_NONE, .delays[NS_DELAY_PEER] = 5};
+    late.delays_ns[NS_DELAY_PEER] = 220 * MS;
+    diagnose_ends(late, held, false);
+    OK(says(ns_diagnosis_headline(&diagnosis),
+            "the longest delay, of server[8]: the peer sent its next request late"),
+       "of several rows, the one with the longest delay is named");
+}
+
 CHECK(check_both_ends)
 {
     diagnose_ends(receives(), stalls(), false);

@@ -247,8 +247,8 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay);
 /* Does the peer seem to have waited for something behind it? */
 bool ns_row_waits_behind(const struct ns_row *row);
 
-/* "; ", before and the longest delay of n rows, or "" if that took less than 1 ms. */
-const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, const char *before);
+/* "; " and the longest delay of n rows, or "" if that took less than 1 ms. of_all: said of all. */
+const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, bool of_all);
 
 /* Of a row that is held by the peer: "; this end may have held bytes, too: 3 times, 40.1 ms each",
  * or "". */

@@ -130,7 +130,7 @@ const char *ns_diagnosis_delay(const struct ns_row *row, enum ns_delay delay)
     return ns_words("%s%s", text, more);
 }
 
-const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, const char *before)
+const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, bool of_all)
 {
     uint64_t most = (uint64_t)MS - 1;
     const struct ns_row *found = NULL;
@@ -142,7 +142,11 @@ const char *ns_words_longest_delay(struct ns_row *const *rows, size_t n, const c
                 found = rows[i];
                 cause = delay;
             }
-    return found ? ns_words("; %s%s", before, ns_diagnosis_delay(found, cause)) : "";
+    if (!found)
+        return "";
+    const char *whose = n > 1 ? ns_words(", of %s", ns_words_process(found->process)) : "";
+    return ns_words("; %s%s", of_all ? ns_words("the longest delay%s: ", whose) : "",
+                    ns_diagnosis_delay(found, cause));
 }
 
 /* An experiment needs a program that this command has started and observes. */
@@ -442,7 +446,5 @@ const char *ns_diagnosis_headline(const struct ns_diagnosis *diagnosis)
                            : no_stall(diagnosis);
     if (diagnosis->grade == NS_GRADE_CANNOT_TELL && doubtful->verdict.doubt == NS_DOUBT_PEER)
         return text;
-    return ns_words(
-        "%s%s", text,
-        ns_words_longest_delay(diagnosis->rows, diagnosis->n_rows, "the longest delay: "));
+    return ns_words("%s%s", text, ns_words_longest_delay(diagnosis->rows, diagnosis->n_rows, true));
 }

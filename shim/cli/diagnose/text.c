@@ -76,7 +76,7 @@ static void print_short(struct ns_row *row, int width)
         more = ns_words("; %s", ns_diagnosis_proof(row));
     else
         more = ns_words("; %s%s", ns_count(verdict->requests, "request"),
-                        ns_words_longest_delay(&row, 1, ""));
+                        ns_words_longest_delay(&row, 1, false));
     ns_print_words(stderr,
                    ns_words("%s, %s: %s%s", ns_words_process(row->process), where(row),
                             ns_row_grade(row), more),
