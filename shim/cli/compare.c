@@ -5,6 +5,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/diagnose/diagnose.h"
+#include "cli/file.h"
 #include "cli/output.h"
 #include "cli/program/program.h"
 #include "cli/verbs.h"
@@ -41,7 +42,6 @@ struct arm {
 
 struct comparison {
     struct ns_outfile output;
-    char **program;
     struct ns_reach reach;
     unsigned wanted; /* runs of each kind */
     struct arm arms[ARMS];
@@ -56,12 +56,12 @@ static bool take_environment(struct comparison *comparison)
 {
     const char *policy = ns_option_text(NS_COMPARE_POLICY);
     char path[PATH_MAX];
-    ns_reach_inspect(comparison->program[0], &comparison->reach);
+    ns_reach_inspect(ns_operands.words[0], &comparison->reach);
     if (policy && (!ns_environment_policy_file(policy, path) || !ns_outfile_claim(path) ||
                    asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
         return false;
     if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)
-        ns_say("%s %s", comparison->program[0], ns_reach_reason(comparison->reach.verdict));
+        ns_say("%s %s", ns_operands.words[0], ns_reach_reason(comparison->reach.verdict));
     else if (ns_preload_take(comparison->reach.narrow, path))
         comparison->preload = ns_preload_variable(path, comparison->reach.file);
     return comparison->preload != NULL;
@@ -85,15 +85,14 @@ static int run_once(struct comparison *comparison, unsigned number)
         [WITHOUT] = {"NAGLESHIM_OFF=1"},
         [WITH] = {comparison->preload, "NAGLESHIM_OFF", comparison->policy_variable},
     };
-    struct ns_diagnose_options options = {.program = comparison->program};
     struct ns_child_options wanted = {
-        .argv = comparison->program, .environment = environments[number], .quiet = true};
+        .argv = ns_operands.words, .environment = environments[number], .quiet = true};
     struct ns_diagnosis diagnosis = {0};
     struct ns_child child;
     int error = ns_child_fork(&child, &wanted);
     if (error)
         return NS_FAIL("cannot start a process: %s", strerror(-error));
-    int status = ns_diagnose_watch(&options, &child, &diagnosis);
+    int status = ns_diagnose_watch(&child, &diagnosis);
     comparison->interrupted = diagnosis.interrupted;
     if (status == 0 && !diagnosis.interrupted && child.status != 0) {
         comparison->failure =
@@ -230,7 +229,6 @@ int ns_compare_main(void)
     static struct comparison comparison;
     comparison.wanted = (unsigned)ns_option_number(NS_COMPARE_RUNS, RUNS_DEFAULT);
     comparison.output.name = ns_option_text(NS_JSON);
-    comparison.program = ns_operands.words;
     if (ns_operands.n == 0)
         return NS_FAIL("no program is named; see 'nagleshim compare --help'");
     if (!take_environment(&comparison) || !ns_outfile_open(&comparison.output))

@@ -4,7 +4,6 @@
 #ifndef NS_DIAGNOSE_H
 #define NS_DIAGNOSE_H
 
-#include "cli/file.h"
 #include "cli/output.h"
 #include "judge/judge.h"
 #include "policy/match.h"
@@ -183,29 +182,16 @@ void ns_diagnosis_release(struct ns_diagnosis *diagnosis);
 
 /* --- watch.c and observe.c: the views from outside and from inside --- */
 
-struct ns_diagnose_options {
-    char **program;    /* NULL: watch running processes */
-    const pid_t *pids; /* of --pid; they end with a 0 */
-    bool all;
-    double seconds;        /* 0: until the program ends or a signal comes */
-    enum ns_grade fail_on; /* 0: exit with the program's status */
-    double max_lost_ms;
-    struct ns_outfile json, page, policy;
-    const char *experiment; /* "push", "acknowledge" or NULL */
-    bool outside;
-};
-
 struct ns_child;
 
-/* Watch until the program ends or the time is over, and fill diagnosis. child: the program, or
- * NULL. If nothing could be watched, returns an exit status after a message; otherwise 0. */
-int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                      struct ns_diagnosis *diagnosis);
+/* Watch until the program ends or the time of --for is over, and fill diagnosis. child: the program
+ * of ns_operands; NULL: watch the processes of ns_option_pids, or every one. If nothing could be
+ * watched, returns an exit status after a message; otherwise 0. */
+int ns_diagnose_watch(struct ns_child *child, struct ns_diagnosis *diagnosis);
 
 /* Prepare to observe the program from inside, by this environment, for struct ns_child_options.
  * NULL: only watching from outside is possible, and the diagnosis has a note why. */
-char *const *ns_observe_begin(const struct ns_diagnose_options *options,
-                              struct ns_diagnosis *diagnosis);
+char *const *ns_observe_begin(struct ns_diagnosis *diagnosis);
 
 /* Add what the records say, and remove them. They replace rows from outside about the same
  * connections. */

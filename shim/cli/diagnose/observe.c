@@ -4,6 +4,7 @@
 #include "cli/diagnose/diagnose.h"
 
 #include "cli/program/program.h"
+#include "cli/verbs.h"
 #include "judge/record.h"
 #include "process/scope.h"
 
@@ -98,16 +99,16 @@ static bool make_directory(void)
 
 #define OUTSIDE "seen from outside only: "
 
-char *const *ns_observe_begin(const struct ns_diagnose_options *options,
-                              struct ns_diagnosis *diagnosis)
+char *const *ns_observe_begin(struct ns_diagnosis *diagnosis)
 {
     static char *environment[4];
     static struct ns_reach reach;
     char library[PATH_MAX], text[PATH_MAX];
-    const char *list = getenv("LD_PRELOAD"), *what = options->experiment, *missing;
-    if (options->outside)
+    const char *list = getenv("LD_PRELOAD"), *missing,
+               *what = ns_option_text(NS_DIAGNOSE_EXPERIMENT);
+    if (ns_option_text(NS_DIAGNOSE_OUTSIDE))
         return NULL;
-    ns_reach_inspect(options->program[0], &reach);
+    ns_reach_inspect(ns_operands.words[0], &reach);
     if (ns_environment_off()) {
         NS_NOTE(diagnosis, OUTSIDE "NAGLESHIM_OFF is set");
     } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */

@@ -8,6 +8,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/program/program.h"
+#include "cli/verbs.h"
 #include "process/facts.h"
 #include "watch/watch.h"
 
@@ -27,7 +28,6 @@ enum {
 };
 
 struct session {
-    const struct ns_diagnose_options *options;
     struct ns_child *child; /* NULL: running processes are watched */
     struct ns_diagnosis *diagnosis;
     struct ns_watch *watch;
@@ -151,7 +151,7 @@ static bool is_over(struct session *session)
     session->diagnosis->interrupted |= asked;
     if (session->child)
         return ns_child_has_ended(session->child);
-    return asked || ns_proc_are_gone(session->options->pids);
+    return asked || ns_proc_are_gone(ns_option_pids());
 }
 
 /* Without a program, which may print, a line on the terminal shows that the command works. */
@@ -242,21 +242,20 @@ const char *ns_watch_refusal(pid_t pid, int error, bool several)
                                       : "root, or CAP_SYS_PTRACE");
 }
 
-int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child *child,
-                      struct ns_diagnosis *diagnosis)
+int ns_diagnose_watch(struct ns_child *child, struct ns_diagnosis *diagnosis)
 {
-    struct session session = {.options = options, .child = child, .diagnosis = diagnosis};
+    struct session session = {.child = child, .diagnosis = diagnosis};
     /* ns_watch_open takes the first samples, which may take a while. */
     diagnosis->began = (double)ns_clock_now(CLOCK_REALTIME) / 1e9;
     diagnosis->begin = ns_clock_now(CLOCK_MONOTONIC);
     const pid_t of_child[] = {child ? child->pid : 0, 0};
-    const pid_t *pids = child ? of_child : options->pids;
+    const pid_t *pids = child ? of_child : ns_option_pids();
     int error = ns_watch_open(&pids, take_hold, &session, &session.watch);
     if (error)
         return ns_process_say_error(*pids, error);
-    if (options->seconds > 0)
-        session.deadline =
-            ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(options->seconds * (double)SECOND);
+    if (ns_option_text(NS_DIAGNOSE_FOR))
+        session.deadline = ns_clock_now(CLOCK_MONOTONIC) +
+                           (uint64_t)(ns_option_number(NS_DIAGNOSE_FOR, 0) * (double)SECOND);
     error = child ? ns_child_release(child) : 0;
     if (!error)
         watch(&session);
@@ -268,5 +267,5 @@ int ns_diagnose_watch(const struct ns_diagnose_options *options, struct ns_child
     take_tally(&session);
     note_left(&session);
     ns_watch_close(session.watch);
-    return error ? ns_program_say_failure(options->program[0], -error) : 0;
+    return error ? ns_program_say_failure(ns_operands.words[0], -error) : 0;
 }
