@@ -37,19 +37,6 @@ struct session {
     bool final;    /* harvest all connections, not only those that have ended */
 };
 
-static void judge_reach(const struct ns_facts *facts, struct ns_row_process *process)
-{
-    if (!facts->has_elf)
-        return;
-    const char *reason = ns_reach_reason(ns_reach_judge_elf(facts->proc.exe, &facts->elf));
-    if (!reason && facts->proc.secure)
-        reason = ns_reach_reason(NS_REACH_SET_ID);
-    if (!reason)
-        reason = ns_reach_own_calls(facts->own_calls);
-    process->is_reachable = !reason;
-    process->unreachable = reason;
-}
-
 /* Fill in what the reader finds. Fields that cannot be read stay unchanged. */
 static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *process)
 {
@@ -63,7 +50,8 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
     process->words_size = facts.words_size <= sizeof process->words ? facts.words_size : 0;
     memcpy(process->words, facts.words, process->words_size);
     process->origin = facts.origin;
-    judge_reach(&facts, process);
+    process->unreachable = ns_reach_reason(ns_reach_judge_process(&facts));
+    process->is_reachable = facts.has_elf && !process->unreachable;
 }
 
 /* The process of a connection. It is examined at once, since it may end the next moment. */

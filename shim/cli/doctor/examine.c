@@ -42,17 +42,14 @@ static void judge_disabled(struct ns_examination *examination)
     ADD(REASON, is_of_policy ? "policy" : "aside", "the library is disabled: %s", reason);
 }
 
-/* Is something wrong with the program's file? */
+/* Does the library not see what the process does, whatever LD_PRELOAD is? */
 static bool judge_program(struct ns_examination *examination)
 {
     const struct ns_facts *facts = &examination->facts;
-    enum ns_reach_verdict verdict = ns_reach_judge_elf(facts->proc.exe, &facts->elf);
-    const char *reason = facts->has_elf ? ns_reach_reason(verdict) : NULL;
-    const char *cause = reason ? ns_reach_cause(verdict) : "own-calls";
-    if (!reason && facts->sockets > 0)
-        reason = ns_reach_own_calls(facts->own_calls);
+    enum ns_reach_verdict verdict = ns_reach_judge_process(facts);
+    const char *reason = ns_reach_reason(verdict);
     if (reason)
-        ADD(REASON, cause, "it %s%s", reason,
+        ADD(REASON, ns_reach_cause(verdict), "it %s%s", reason,
             facts->sockets == 0 ? ""
                                 : "; 'nagleshim cure' changes its sockets, and the library may "
                                   "work at the other end");
@@ -140,10 +137,6 @@ static void judge_absent(struct ns_examination *examination)
         ADD(REASON, "others-only",
             "it has " NS_OBSERVER_NAME " instead, which only observes: 'nagleshim "
             "diagnose' started it");
-    } else if (facts->proc.secure) {
-        ADD(REASON, "secure",
-            "it was started with more rights than its user's (set-user-ID, set-group-ID or "
-            "file capabilities), and the loader ignores LD_PRELOAD there");
     } else if (facts->entry[0]) {
         judge_entry(examination);
     } else if (facts->preload[0]) {

@@ -81,14 +81,14 @@ void ns_reach_inspect(const char *word, struct ns_reach *reach);
 /* The verdict from the kind of file alone, without its rights; path is its name. */
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf);
 
-/* Why the library would not see what a process does with its sockets, as the end of a sentence that
- * begins with the process; NULL: it would, as far as can be seen. */
-const char *ns_reach_own_calls(enum ns_own_calls own_calls);
+/* The verdict on a running process: would the library see what it does with its sockets? */
+enum ns_reach_verdict ns_reach_judge_process(const struct ns_facts *facts);
 
 /* The libc of a loader, by its name: "glibc", "musl", or NULL for any other. */
 const char *ns_reach_libc(const char *loader);
 
-/* Why not, as the end of a sentence that begins with the file; NULL for YES and UNKNOWN. */
+/* Why not, as the end of a sentence that begins with the file or the process; NULL for YES and
+ * UNKNOWN. */
 const char *ns_reach_reason(enum ns_reach_verdict verdict);
 
 /* The same as a word for --json. */

@@ -96,13 +96,18 @@ enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *
     return NS_REACH_YES;
 }
 
-const char *ns_reach_own_calls(enum ns_own_calls own_calls)
+enum ns_reach_verdict ns_reach_judge_process(const struct ns_facts *facts)
 {
-    return own_calls == NS_OWN_CALLS_RING
-               ? "uses an io_uring, whose writes and reads the library does not see"
-           : own_calls == NS_OWN_CALLS_RAW
-               ? "makes system calls without libc, which the library does not see"
-               : NULL;
+    enum ns_reach_verdict verdict =
+        facts->has_elf ? ns_reach_judge_elf(facts->proc.exe, &facts->elf) : NS_REACH_UNKNOWN;
+    if (ns_reach_reason(verdict))
+        return verdict;
+    if (facts->proc.secure)
+        return NS_REACH_SECURE;
+    return facts->sockets == 0                     ? verdict
+           : facts->own_calls == NS_OWN_CALLS_RING ? NS_REACH_RING
+           : facts->own_calls == NS_OWN_CALLS_RAW  ? NS_REACH_RAW
+                                                   : verdict;
 }
 
 /* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD. */
