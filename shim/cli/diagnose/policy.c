@@ -188,12 +188,13 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
 }
 
 /* Where the other end of a connection can be seen. */
-static const char *elsewhere(const struct ns_row *row)
+static const char *elsewhere(const struct ns_report *report, const struct ns_row *row)
 {
     struct ns_address host = row->remote;
     if (ns_address_is_loopback(&host) ||
         memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0)
-        return "nagleshim diagnose --all --for 10  # as root; the peer is a process of this host";
+        return ns_words("%s diagnose --all --for 10  # as root; the peer is a process of this host",
+                        quoted(report->command));
     host.port = 0;
     return ns_words("nagleshim diagnose --all --for 10  # as root, on the host of %s",
                     ns_words_address(&host));
@@ -232,7 +233,7 @@ const char *ns_report_command(const struct ns_report *report, const struct ns_ro
     if (at->unreachable)
         return NULL;
     if (ns_shim_works(at->shim))
-        return ns_words("nagleshim doctor --pid %d", at->pid);
+        return ns_words("%s doctor --pid %d", quoted(report->command), at->pid);
     if (number == 0 && report->program)
         return ns_words("%s%s", run(report), joined(report->program, true));
     return ns_words("%s%s", start(report, at),
@@ -304,7 +305,7 @@ static const char *ask_peer(const struct ns_report *report, const struct ns_row 
     return peer && peer->pid && !ns_proc_is_gone(peer->pid)
                ? ns_words("%s diagnose --pid %d --for 10  # the peer: what does it wait for?",
                           quoted(report->command), peer->pid)
-               : elsewhere(row);
+               : elsewhere(report, row);
 }
 
 /* NULL: nothing is known that helps. */
@@ -333,7 +334,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
                  (is_startable(row->process) ? !report->program : doubt == NS_DOUBT_ANSWERS))
             unclear = row;
     }
-    return open      ? elsewhere(open)
+    return open      ? elsewhere(report, open)
            : unclear ? trial(report, unclear->process)
            : slow    ? ask_peer(report, slow)
                      : NULL;
