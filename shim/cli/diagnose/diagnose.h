@@ -172,6 +172,9 @@ void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis);
 void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text);
 #define NS_NOTE(diagnosis, ...) ns_diagnosis_note(diagnosis, ns_words(__VA_ARGS__))
 
+/* The state of the library in a process in one word; of top, also "cured". */
+const char *ns_row_library(const struct ns_row_process *process);
+
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_row_grade(const struct ns_row *row);
 
@@ -260,6 +263,9 @@ struct ns_report {
 /* The text, on standard error and wrapped at width columns; 0: not a terminal, and the headline
  * stays on one line. */
 void ns_report_print(const struct ns_report *report, int width);
+
+/* Add what all JSON has of a row to an object. Returns the object of its process. */
+cJSON *ns_row_fill_json(const struct ns_row *row, cJSON *object);
 
 /* Add the members that config/output.schema.json describes to the object of --json. */
 void ns_report_fill_json(const struct ns_report *report);

@@ -38,15 +38,22 @@ static void add_reachable(cJSON *object, const struct ns_row_process *process)
                           known ? cJSON_CreateBool(process->is_reachable) : cJSON_CreateNull());
 }
 
-static void add_process(cJSON *row, const struct ns_row_process *process)
+static void add_address(cJSON *object, const char *name, const struct ns_address *address)
 {
-    cJSON *object = cJSON_AddObjectToObject(row, "process");
-    add_number(object, "pid", process->pid);
-    ns_output_text(object, "name", process->name);
-    ns_output_text(object, "exe", process->exe[0] ? process->exe : NULL);
-    ns_output_text(object, "library", ns_shim_name(process->shim));
-    add_reachable(object, process);
-    ns_output_text(object, "reason", process->unreachable);
+    ns_output_text(object, name, address->known ? ns_words_address(address) : NULL);
+}
+
+cJSON *ns_row_fill_json(const struct ns_row *row, cJSON *object)
+{
+    cJSON *process = cJSON_AddObjectToObject(object, "process");
+    add_number(process, "pid", row->process->pid);
+    ns_output_text(process, "name", row->process->name);
+    ns_output_text(process, "library", ns_row_library(row->process));
+    ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? ns_role_name(row->role) : NULL);
+    add_address(object, "service", &row->service);
+    add_address(object, "remote", &row->remote);
+    add_number(object, "connections", row->connections);
+    return process;
 }
 
 static void add_delays(cJSON *row_object, const struct ns_row *row)
@@ -136,15 +143,12 @@ static void add_example(cJSON *row_object, const struct ns_row *row)
 
 static void add_row(cJSON *rows, const struct ns_report *report, const struct ns_row *row)
 {
-    const char *role = ns_role_name(row->role);
-    cJSON *object = ns_output_item(rows);
-    add_process(object, row->process);
+    cJSON *object = ns_output_item(rows), *process = ns_row_fill_json(row, object);
+    ns_output_text(process, "exe", row->process->exe[0] ? row->process->exe : NULL);
+    add_reachable(process, row->process);
+    ns_output_text(process, "reason", row->process->unreachable);
     ns_output_text(object, "source", row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
-    ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? role : NULL);
-    ns_output_text(object, "service", row->service.known ? ns_words_address(&row->service) : NULL);
-    ns_output_text(object, "local", row->local.known ? ns_words_address(&row->local) : NULL);
-    ns_output_text(object, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
-    add_number(object, "connections", row->connections);
+    add_address(object, "local", &row->local);
     add_grade(object, ns_row_grade(row));
     cJSON_AddBoolToObject(object, "is_peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);

@@ -69,13 +69,6 @@ static int places(const char *text)
     return n;
 }
 
-/* The column LIBRARY. */
-static const char *library_of(const struct ns_row_process *process)
-{
-    const bool is_cured = process->is_cured && process->shim != NS_SHIM_WORKS;
-    return is_cured ? "cured" : ns_shim_name(process->shim);
-}
-
 /* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
@@ -99,7 +92,7 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
                  row->lost_rate);
         ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
                  row->process->name, width - places(row->process->name), "", row->process->pid,
-                 ns_role_name(row->role), library_of(row->process), row->holds_rate,
+                 ns_role_name(row->role), ns_row_library(row->process), row->holds_rate,
                  describe_peer(row));
     }
 }
@@ -110,15 +103,7 @@ void ns_top_fill_json(const struct ns_top *top)
     for (size_t i = 0; i < top->interval.n_rows && ns_top_is_shown(top->interval.rows[i]); i++) {
         const struct ns_row *row = top->interval.rows[i];
         cJSON *entry = ns_output_entry("rows");
-        cJSON *process = cJSON_AddObjectToObject(entry, "process");
-        cJSON_AddNumberToObject(process, "pid", row->process->pid);
-        ns_output_text(process, "name", row->process->name);
-        ns_output_text(process, "library", library_of(row->process));
-        ns_output_text(entry, "role", ns_role_name(row->role));
-        ns_output_text(entry, "service",
-                       row->service.known ? ns_words_address(&row->service) : NULL);
-        ns_output_text(entry, "remote", row->remote.known ? ns_words_address(&row->remote) : NULL);
-        cJSON_AddNumberToObject(entry, "connections", row->connections);
+        ns_row_fill_json(row, entry);
         cJSON_AddNumberToObject(entry, "holds_per_second", row->holds_rate);
         cJSON_AddNumberToObject(entry, "lost_ms_per_second", row->lost_rate);
         cJSON_AddNumberToObject(entry, "share", row->share);
