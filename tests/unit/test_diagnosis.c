@@ -218,6 +218,10 @@ CHECK(check_mixed)
     OK(says(ns_diagnosis_mixed(diagnosis.rows[0]),
             "20 requests took 145 ms each: up to 45 ms held, the rest the peer"),
        "requests that were held and then took longer have their own sentence");
+    diagnosis.processes[0]->queued_ns = 600ull * MS;
+    OK(says(ns_diagnosis_mixed(diagnosis.rows[0]),
+            "the rest the peer; or x[7] waited for a CPU, for 600 ms in all"),
+       "and so have those whose process may have waited for a CPU");
 }
 
 /* The library is loaded in the process, or the peer is on this host. */

@@ -210,9 +210,10 @@ const char *ns_diagnosis_mixed(const struct ns_row *row)
              answered = verdict->answered_ns - verdict->prompt_ns;
     if (!row->conclusion.certain || verdict->maybe == 0 || verdict->early > 0)
         return NULL;
-    return ns_words("%s took %.0f ms%s: up to %.0f ms held, the rest the peer",
+    return ns_words("%s took %.0f ms%s: up to %.0f ms held, the rest the peer%s",
                     ns_count(verdict->maybe, "request"), mean_ms(held + answered, verdict->maybe),
-                    verdict->maybe == 1 ? "" : " each", mean_ms(held, verdict->maybe));
+                    verdict->maybe == 1 ? "" : " each", mean_ms(held, verdict->maybe),
+                    queued(row->process, answered));
 }
 
 /* Why the answers seem to have waited for the held bytes. */
