@@ -125,6 +125,10 @@ int ns_output_columns(FILE *stream)
 void ns_print_words(FILE *stream, const char *text, int column, int indent, int width)
 {
     bool first = true;
+    if (width == 0) {
+        ns_print(stream, "%s\n", text);
+        return;
+    }
     while (*text) {
         int length = (int)strcspn(text, " ");
         if (!first && column + 1 + length > width) {
@@ -144,13 +148,9 @@ void ns_print_words(FILE *stream, const char *text, int column, int indent, int 
  */
 static void print_line(FILE *stream, const char *text)
 {
-    const int columns = ns_output_columns(stream), indent = (int)strspn(text, " ");
-    if (columns == 0) {
-        ns_print(stream, "%s\n", text);
-        return;
-    }
+    const int indent = (int)strspn(text, " ");
     ns_print(stream, "%*s", indent, "");
-    ns_print_words(stream, text + indent, indent, indent + 2, columns);
+    ns_print_words(stream, text + indent, indent, indent + 2, ns_output_columns(stream));
 }
 
 void ns_print_lines(FILE *stream, const char *text)

@@ -33,7 +33,8 @@ void ns_print_lines(FILE *stream, const char *text);
 int ns_output_columns(FILE *stream);
 
 /* A text and a line end. It begins at this column; a line that would be wider goes on in the next
- * one, behind this indent. A longer word stays whole, so that it can be copied. */
+ * one, behind this indent. A longer word stays whole, so that it can be copied. width 0: one line.
+ */
 void ns_print_words(FILE *stream, const char *text, int column, int indent, int width);
 
 /* The same for a text, in place, which may be compared with others then. Returns text. */

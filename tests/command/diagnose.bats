@@ -492,8 +492,9 @@ GROUPS
 
 @test "on a narrow terminal sentences are wrapped between words" {
     victim
-    on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose -- \
+    on_a_terminal "" /bin/sh -c 'stty cols 70; exec "$@"' sh "$NS" diagnose --experiment push -- \
         "${stalling[@]}"
+    grep -q '^experiment: ' "$T/seen"
     [[ $(tr -d '\r' <"$T/seen" | sed '/^next: /d' | sed 's/\x1b\[[0-9;]*m//g' |
         awk '{ if (length > n) n = length } END { print n }') -le 70 ]]
     [[ $(tr -s '\r\n ' ' ' <"$T/seen") == *"requests of tcp_nodelay_client were held by Nagle's algorithm until the peer's delayed ACK came;"* ]]

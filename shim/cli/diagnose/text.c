@@ -3,8 +3,6 @@
  * line each, and what to do. It must stay short. */
 #include "cli/diagnose/diagnose.h"
 
-#include <limits.h>
-
 enum {
     FULL_MOST = 4,   /* rows that are printed in full */
     SHORT_MOST = 10, /* rows that are printed on one line */
@@ -102,7 +100,7 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
         if (brief == 0)
             ns_print(stderr, "\n");
         if (brief++ < SHORT_MOST)
-            print_short(diagnosis->rows[i], columns ? columns : INT_MAX);
+            print_short(diagnosis->rows[i], columns);
         else
             left++;
     }
@@ -119,19 +117,21 @@ void ns_report_print(const struct ns_report *report, int width)
     static const char title[] = "nagleshim diagnose: ";
     ns_print(stderr, "%s", title);
     ns_print_colour(stderr, colour(diagnosis->grade));
-    ns_print_words(stderr, ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0,
-                   width ? width : INT_MAX);
+    ns_print_words(stderr, ns_diagnosis_headline(diagnosis), (int)sizeof title - 1, 0, width);
     ns_print_colour(stderr, NS_PLAIN);
     print_rows(diagnosis, width);
-    for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++)
-        if (diagnosis->processes[i]->trial.what != NS_EXPERIMENT_NONE)
-            ns_print(stderr, n++ ? "experiment: %s\n" : "\nexperiment: %s\n",
-                     ns_diagnosis_experiment(diagnosis->processes[i]));
+    for (size_t i = 0, n = 0; i < diagnosis->n_processes && n < SHORT_MOST; i++) {
+        const struct ns_row_process *process = diagnosis->processes[i];
+        if (process->trial.what == NS_EXPERIMENT_NONE)
+            continue;
+        ns_print(stderr, n++ ? "" : "\n");
+        ns_print_words(stderr, ns_words("experiment: %s", ns_diagnosis_experiment(process)), 0, 2,
+                       width);
+    }
     if (report->next || diagnosis->n_notes)
         ns_print(stderr, "\n");
     for (unsigned i = 0; i < diagnosis->n_notes; i++)
-        ns_print_words(stderr, ns_words("note: %s", diagnosis->notes[i]), 0, 2,
-                       width ? width : INT_MAX);
+        ns_print_words(stderr, ns_words("note: %s", diagnosis->notes[i]), 0, 2, width);
     if (report->next)
         ns_print(stderr, "next: %s\n", report->next);
     if (report->now)
