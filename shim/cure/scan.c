@@ -116,6 +116,14 @@ static void forget_processes(struct ns_cure_process **list)
     }
 }
 
+/* The socket is new again. */
+static void forget_socket(struct ns_cure *cure, struct ns_owned *place)
+{
+    cure->unfound -= place->unfound;
+    place->treated = place->unfound = false;
+    place->tries = 0;
+}
+
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct ns_cure *cure = context;
@@ -132,6 +140,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     cure->listed->round = cure->owners.stamp;
     if (place && place->pid == 0) /* no round sees it, and it is not to be forgotten */
         place->stamp = cure->owners.stamp;
+    if (place && place->chosen && place->tries == TRIES) /* a process has got it since */
+        forget_socket(cure, place);
     if (socket.listens)
         ns_netns_set_listened(cure->listed, (uint16_t)local);
     /* Without an inode it is not accepted yet. */
@@ -297,14 +307,17 @@ static void treat_all(struct ns_cure *cure)
         const int result = treat(cure, socket, place);
         if (result < 0) /* the next round may find it in another process */
             place->chosen = false;
-        place->treated = result >= 0 || (result == -EAGAIN && ++place->tries == TRIES);
+        if (result >= 0)
+            place->tries = 0;
+        else if (result == -EAGAIN)
+            place->tries++;
+        place->treated = result >= 0 || place->tries == TRIES;
         /* The kernel's own sockets, as of NFS, are root's, and belong to no process. One that this
          * round did not see may have been handed to a process that was not selected. */
         const bool is_seen = place->pid && place->stamp == cure->owners.stamp,
                    is_asked = is_seen || cure->port || (cure->all && socket->user);
-        cure->unfound += place->treated && result < 0 && is_asked;
-        if (place->treated)
-            place->tries = 0;
+        place->unfound = place->treated && result < 0 && is_asked;
+        cure->unfound += place->unfound;
         /* With --for, only the first scan is a dry one. */
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
         cure->n_left += !place->treated && (place->pid || cure->owners.all);
@@ -352,10 +365,10 @@ void ns_cure_release_owners(struct ns_cure *cure)
 /* All sockets are new again. */
 static void forget_sockets(struct ns_cure *cure)
 {
-    cure->n_rows = cure->unfound = 0;
-    memset(cure->total, 0, sizeof cure->total);
     for (size_t i = 0; i < cure->owners.room; i++)
-        cure->owners.places[i].treated = false;
+        forget_socket(cure, &cure->owners.places[i]);
+    cure->n_rows = cure->unfound = 0; /* those of ended sockets, too */
+    memset(cure->total, 0, sizeof cure->total);
 }
 
 int ns_cure_begin(struct ns_cure *cure)

@@ -59,7 +59,8 @@ struct ns_owned {
     uint32_t stamp;                   /* the last round that saw it */
     bool listed;                      /* a list had it while no owner was known */
     uint8_t tries;                    /* cure's lists that had it, without an owner */
-    bool treated;                     /* cure has treated it */
+    bool treated;                     /* cure has treated it, or given it up */
+    bool unfound;                     /* and has counted it as one of no process */
     bool spared;                      /* cure leaves it as it is */
     struct ns_connection *connection; /* NULL: none, or none yet */
     uint64_t started;                 /* of the process, see proc.h; 0: unknown */

@@ -263,6 +263,30 @@ follow_options() {
     in_time follow_options
 }
 
+@test "--follow treats a connection that another process hands to the one of --pid after some time" {
+    ns_start hands "$python" -c 'import os, socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+here, there = socket.socketpair()
+if os.fork() == 0:
+    listener.close()
+    print("receiver", os.getpid(), flush=True)
+    end = socket.socket(fileno=socket.recv_fds(there, 1, 1)[1][0])
+    print("received", flush=True)
+    while not end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY): time.sleep(0.01)
+    print("treated", flush=True)
+    os._exit(0)
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+time.sleep(2)
+socket.send_fds(here, [b"x"], [server.fileno()])
+os.wait()'
+    ns_wait_for "$T/hands.out" '^receiver'
+    ns_start cure "$NS" cure --follow --pid "$(field receiver "$T/hands.out")"
+    ns_wait_for "$T/hands.out" treated
+    ns_join cure
+    [[ ! -s $T/cure.err ]] || wrong "it says:" "$T/cure.err"
+}
+
 @test "--follow ends when the last process of --pid has ended" {
     start_options
     ns_start other "$python" tests/helpers/tcp_options.py
