@@ -216,16 +216,17 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
     const struct ns_group *first = ns_groups_next(&cure->groups, NULL), *there = first;
     while (there && access(there->path, F_OK) != 0)
         there = ns_groups_next(&cure->groups, there);
-    if (cure->dry_run || (first && !there))
-        return;
-    const char *what = "";
+    const char *what = "", *pids = "";
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
         if (ns_option_named(selections[i]))
             what = ns_words(" --%s%s%s", selections[i], *ns_option_named(selections[i]) ? " " : "",
                             ns_option_named(selections[i]));
     for (const pid_t *pid = cure->pids; *pid; pid++)
-        what = ns_words("%s --pid %d", pid == cure->pids ? "" : what, *pid);
-    ns_output_line("To restore the options: nagleshim cure --undo%s", what);
+        if (!ns_proc_is_gone(*pid)) /* an undo would refuse it */
+            pids = ns_words("%s --pid %d", pids, *pid);
+    what = *cure->pids ? pids : what;
+    if (*what && !cure->dry_run && (there || !first))
+        ns_output_line("To restore the options: nagleshim cure --undo%s", what);
 }
 
 /* Returns the exit status. */

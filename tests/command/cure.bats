@@ -287,19 +287,26 @@ os.wait()'
     [[ ! -s $T/cure.err ]] || wrong "it says:" "$T/cure.err"
 }
 
-@test "--follow ends when the last process of --pid has ended" {
+@test "--follow ends when the last process of --pid has ended, and proposes an undo only for those that have not" {
+    local name
     start_options
     ns_start other "$python" tests/helpers/tcp_options.py
     ns_wait_for "$T/other.out" '^end'
-    ns_start cure "$NS" cure --pid "${NS_PID[options]}" --pid "${NS_PID[other]}" --follow
-    ns_wait_for "$T/cure.out" 'TCP_NODELAY set'
+    for name in stopped cure; do
+        ns_start $name "$NS" cure --pid "${NS_PID[options]}" --pid "${NS_PID[other]}" --follow
+        ns_wait_for "$T/$name.out" 'TCP_NODELAY set|already'
+    done
     ns_stop other
     # It looks for ended processes once per second.
     sleep 2
     kill -0 "${NS_PID[cure]}"
+    ns_stop stopped
+    grep -qx "To restore the options: nagleshim cure --undo --pid ${NS_PID[options]}" "$T/stopped.out"
     ns_stop options
     ns_join cure
     grep -q '^In all:' "$T/cure.out"
+    # Nobody has the options now.
+    run ! grep 'To restore the options' "$T/cure.out"
 }
 
 @test "a process that gets the number of an ended child of --pid's process is left alone" {
