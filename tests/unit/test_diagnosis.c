@@ -224,6 +224,28 @@ CHECK(check_mixed)
        "and so have those whose process may have waited for a CPU");
 }
 
+/* A doubt about a program that was started, which only --outside left unseen from inside. */
+CHECK(check_outside)
+{
+    static char *program[] = {"x", NULL};
+    for (int outside = 0; outside < 2; outside++) {
+        begin();
+        struct ns_row_process *started = process(7, "x", "");
+        memcpy(started->words, "x", started->words_size = sizeof "x");
+        add(started, NS_ROLE_CLIENT,
+            (struct ns_verdict){
+                .grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS, .maybe = 3});
+        ns_diagnosis_finish(&diagnosis);
+        struct ns_report report = {.diagnosis = &diagnosis,
+                                   .command = "nagleshim",
+                                   .program = program,
+                                   .outside = outside};
+        ns_report_advise(&report);
+        OK(outside ? says(report.next, "nagleshim diagnose -- x  # ") : !report.next,
+           "a doubt from outside %s", outside ? "is decided from inside" : "stays with the note");
+    }
+}
+
 /* The library is loaded in the process, or the peer is on this host. */
 CHECK(check_advice)
 {

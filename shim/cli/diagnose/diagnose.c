@@ -88,6 +88,7 @@ static int report_all(const struct ns_diagnosis *diagnosis, const struct ns_chil
         .diagnosis = diagnosis,
         .command = program_invocation_name,
         .program = child ? ns_operands.words : NULL,
+        .outside = ns_option_text(NS_DIAGNOSE_OUTSIDE),
         .pid = *pids && pids[1] ? -1 : *pids,
         .policy = ns_diagnosis_policy(diagnosis),
     };

@@ -252,6 +252,7 @@ struct ns_report {
     const struct ns_diagnosis *diagnosis;
     const char *command;     /* this command, as it was typed */
     char *const *program;    /* the program that was started, or NULL */
+    bool outside;            /* it was only watched from outside, as the user asked */
     pid_t pid;               /* the process that was watched; 0: every one; -1: several */
     const char *subject;     /* a command line, "process 17", or "every process" */
     cJSON *policy;           /* NULL: none is needed */

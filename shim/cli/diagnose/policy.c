@@ -331,7 +331,8 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
             open = row;
         else if ((doubt == NS_DOUBT_ANSWERS || doubt == NS_DOUBT_PEER) &&
                  (!unclear || row->role == NS_ROLE_CLIENT) && row->source == NS_SOURCE_OUTSIDE &&
-                 (is_startable(row->process) ? !report->program : doubt == NS_DOUBT_ANSWERS))
+                 (is_startable(row->process) ? !report->program || report->outside
+                                             : doubt == NS_DOUBT_ANSWERS))
             unclear = row;
     }
     return open      ? elsewhere(report, open)
