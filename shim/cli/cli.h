@@ -47,6 +47,9 @@ int ns_select(const pid_t **pids);
 /* Print why this process (0: every one) cannot be examined or watched. Returns the exit status. */
 int ns_process_say_error(pid_t pid, int error);
 
+/* Which process could not be examined, the last one of several, and what that needs. */
+const char *ns_watch_refusal(pid_t pid, int error, bool several);
+
 /* What the caller needs to examine the processes of others. */
 const char *ns_process_denied(void);
 
@@ -54,8 +57,5 @@ struct ns_groups;
 
 /* Find and print the control groups that are cured. False, after a message: some are not known. */
 bool ns_cure_list_groups(struct ns_groups *groups);
-
-/* Which process could not be examined, the last one of several, and what that needs. */
-const char *ns_watch_refusal(pid_t pid, int error, bool several);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Owns the choice of processes by --unit, --cgroup and --port in the verbs that examine processes.
- * It changes nothing. */
+/* Owns the choice of processes by --unit, --cgroup and --port in the verbs that examine processes,
+ * and what these say of those that cannot be examined. It changes nothing. */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "cure/group.h"
 #include "process/proc.h"
 #include "watch/owners.h"
 #include "watch/watch.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +45,17 @@ static int select_group(const char *word, bool is_unit)
     ns_owners_release(&owners);
     free(groups.at);
     return NS_EXIT_YES;
+}
+
+const char *ns_watch_refusal(pid_t pid, int error, bool several)
+{
+    struct ns_state state = {.name = "?"};
+    ns_state_of(pid, &state);
+    const bool is_full = error == -EMFILE || error == -ENFILE;
+    return ns_words("%s%d (%s) needs %s", several ? "the last, " : "process ", pid, state.name,
+                    is_full           ? "more descriptors (ulimit -Hn)"
+                    : error == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
+                                      : "root, or CAP_SYS_PTRACE");
 }
 
 const char *ns_process_denied(void)

@@ -12,7 +12,6 @@
 #include "process/facts.h"
 #include "watch/watch.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -217,17 +216,6 @@ static void take_tally(struct session *session)
     if (diagnosis->denied)
         NS_NOTE(diagnosis, "%s could not be examined: %s", ns_count(diagnosis->denied, "process"),
                 ns_watch_refusal(tally.refused, tally.refusal, tally.denied > 1));
-}
-
-const char *ns_watch_refusal(pid_t pid, int error, bool several)
-{
-    struct ns_state state = {.name = "?"};
-    ns_state_of(pid, &state);
-    const bool is_full = error == -EMFILE || error == -ENFILE;
-    return ns_words("%s%d (%s) needs %s", several ? "the last, " : "process ", pid, state.name,
-                    is_full           ? "more descriptors (ulimit -Hn)"
-                    : error == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
-                                      : "root, or CAP_SYS_PTRACE");
 }
 
 int ns_diagnose_watch(struct ns_child *child, struct ns_diagnosis *diagnosis)
