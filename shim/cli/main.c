@@ -44,18 +44,12 @@ int ns_help_main(void)
 }
 
 /* The object of --json. */
-static void start_output(bool printed, const char *lists)
+static void start_output(const char *lists)
 {
     char list[32];
-    ns_output_start(printed);
+    ns_output_start();
     for (; sscanf(lists, "%31s", list) == 1; lists = strstr(lists, list) + strlen(list))
         ns_output_expect(list);
-}
-
-static int end_file(struct ns_outfile *file, int status)
-{
-    NS_AUTO_FREE char *text = ns_output_take(status);
-    return ns_outfile_write(file, text) ? status : NS_EXIT_ERROR;
 }
 
 static int start(const struct ns_verb *verb)
@@ -93,19 +87,24 @@ static int dispatch(int argc, char **argv)
         ns_help_print(word);
         return NS_EXIT_YES;
     }
-    /* diagnose and compare write a file themselves, and only if they have a result. */
     const char *json = ns_option_text(NS_JSON);
-    struct ns_outfile file = {.name = json && strcmp(json, "-") != 0 ? json : NULL};
+    const bool is_printed = json && strcmp(json, "-") == 0;
+    /* diagnose and compare, which have no lists, write a file themselves, if they have a result. */
+    const bool is_written = json && !is_printed && *verb->lists && !mistake;
+    struct ns_outfile file = {.name = is_written ? json : NULL};
+    int status = is_run() ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
     if (json)
-        start_output(!file.name, verb->lists);
-    if (!mistake && *verb->lists && !ns_outfile_open(&file))
-        return NS_EXIT_ERROR;
-    if (!mistake && *verb->lists && file.name)
-        return end_file(&file, start(verb));
-    if (!mistake)
-        return ns_output_end(start(verb));
-    ns_say("%s", mistake);
-    return ns_output_end(is_run() ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR);
+        start_output(verb->lists);
+    if (mistake)
+        ns_say("%s", mistake);
+    else if (!ns_outfile_open(&file))
+        return status;
+    else
+        status = start(verb);
+    NS_AUTO_FREE char *text = ns_output_take(status);
+    if (is_printed && text)
+        ns_print_lines(stdout, ns_words("%s\n", text));
+    return ns_outfile_write(&file, text) ? status : NS_EXIT_ERROR;
 }
 
 /* A file that is opened with the number of a closed standard descriptor would get its messages.

@@ -29,7 +29,6 @@ enum { TEXT_MOST = 8192 };
 
 const char *ns_cli_verb;
 static cJSON *object;
-static bool is_printed; /* by ns_output_end */
 static char **words;
 static size_t n_words;
 
@@ -307,10 +306,9 @@ void ns_output_line(const char *format, ...)
         print_line(stdout, text);
 }
 
-void ns_output_start(bool printed)
+void ns_output_start(void)
 {
     object = cJSON_CreateObject();
-    is_printed = printed;
     cJSON_AddStringToObject(object, "command", ns_cli_verb);
     cJSON_AddStringToObject(object, "nagleshim", NS_VERSION);
     /* ns_output_take replaces the number. */
@@ -328,14 +326,4 @@ char *ns_output_take(int status)
     cJSON_Delete(object);
     object = NULL;
     return text;
-}
-
-int ns_output_end(int status)
-{
-    if (!object)
-        return status;
-    NS_AUTO_FREE char *text = ns_output_take(status);
-    if (is_printed)
-        puts(text);
-    return status;
 }

@@ -10,16 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Switch to JSON: stdout gets nothing but the object. printed: ns_output_end prints it; otherwise
- * the caller takes it with ns_output_take. */
-void ns_output_start(bool printed);
+/* Switch to JSON: stdout gets nothing but the object. */
+void ns_output_start(void);
 
 /* The text of the object, with this status (-1: null) in it, to be freed. The object is gone then.
  * NULL if there is no object. */
 char *ns_output_take(int status);
-
-/* Prints the object, if one is to be printed. Returns the status to exit with. */
-int ns_output_end(int status);
 
 /* Writes a formatted text; what another user chose must not drive the terminal or begin
  * a line. Control characters of the arguments, and invalid UTF-8, become '?'. Those of the format

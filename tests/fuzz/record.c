@@ -61,7 +61,7 @@ static void report(struct ns_diagnosis *diagnosis)
     FILE *before = stderr;
     struct ns_report report = {
         .diagnosis = diagnosis, .command = "nagleshim", .policy = ns_diagnosis_policy(diagnosis)};
-    ns_output_start(false);
+    ns_output_start();
     ns_report_advise(&report);
     stderr = open_memstream(&text, &size);
     ns_report_print(&report, 80);

@@ -171,7 +171,7 @@ int ns_diagnose_main(void)
     if (!is_clear(pids))
         return NS_EXIT_ERROR;
     if (page.name && !ns_output_object()) /* main makes it for --json */
-        ns_output_start(false);
+        ns_output_start();
     return ns_outfile_open(&json) && ns_outfile_open(&page) && ns_outfile_open(&policy)
                ? run()
                : NS_EXIT_ERROR;
