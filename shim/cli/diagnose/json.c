@@ -53,6 +53,7 @@ cJSON *ns_row_fill_json(const struct ns_row *row, cJSON *object)
     add_address(object, "service", &row->service);
     add_address(object, "remote", &row->remote);
     add_number(object, "connections", row->connections);
+    add_grade(object, ns_row_grade(row));
     return process;
 }
 
@@ -149,7 +150,6 @@ static void add_row(cJSON *rows, const struct ns_report *report, const struct ns
     ns_output_text(process, "reason", row->process->unreachable);
     ns_output_text(object, "source", row->source == NS_SOURCE_INSIDE ? "inside" : "outside");
     add_address(object, "local", &row->local);
-    add_grade(object, ns_row_grade(row));
     cJSON_AddBoolToObject(object, "is_peer", row->is_peer);
     cJSON_AddBoolToObject(object, "misses", row->misses);
     ns_output_text(object, "proof", ns_diagnosis_proof(row));
