@@ -192,6 +192,7 @@ static int find_owners(struct ns_cure *cure)
     do
         more = ns_owners_step(&cure->owners, ns_clock_now(CLOCK_MONOTONIC) + SLICE_NS);
     while (more > 0 && !ns_reader_is_over());
+    ns_owners_stop(&cure->owners);
     return more < 0 ? more : 0;
 }
 

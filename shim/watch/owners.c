@@ -301,12 +301,18 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until)
     return 1;
 }
 
-void ns_owners_release(struct ns_owners *owners)
+void ns_owners_stop(struct ns_owners *owners)
 {
     if (owners->round.list)
         closedir(owners->round.list);
-    if (owners->round.goes_on)
-        end_round(owners);
+    if (owners->round.all)
+        closedir(owners->round.all);
+    memset(&owners->round, 0, sizeof owners->round);
+}
+
+void ns_owners_release(struct ns_owners *owners)
+{
+    ns_owners_stop(owners);
     free(owners->processes);
     free(owners->places);
     ns_netns_release(owners);

@@ -117,6 +117,9 @@ int ns_owners_step(struct ns_owners *owners, uint64_t until);
 /* Returns the slot of a socket, or NULL if it has none. With make, it gets one. */
 struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool make);
 
+/* Ends a round that is not complete. */
+void ns_owners_stop(struct ns_owners *owners);
+
 void ns_owners_release(struct ns_owners *owners);
 
 #endif
