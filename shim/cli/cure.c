@@ -373,8 +373,11 @@ static int find_groups(struct ns_cure *cure)
         return NS_FAIL("there is no control group %s'%s'%s%s", unit ? "of the unit " : "", word,
                        error == -ENODEV ? ": " : "",
                        error == -ENODEV ? reason_of(error, cure->policy) : "");
-    for (size_t i = 0; i < cure->groups.n && cure->all && cure->undo; i++)
-        cure->groups.at[i].selected = true;
+    for (size_t i = 0; i < cure->groups.n && cure->all && cure->undo; i++) {
+        struct ns_group *group = &cure->groups.at[i];
+        group->selected = true;
+        group->error = cure->list ? 0 : group->error; /* a list shows them all */
+    }
     cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
     return NS_EXIT_YES;
 }

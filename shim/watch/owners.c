@@ -277,6 +277,7 @@ static void end_round(struct ns_owners *owners)
 {
     if (owners->round.all) {
         closedir(owners->round.all);
+        owners->round.all = NULL;
         owners->complete = owners->stamp;
         owners->everyone = false;
     }

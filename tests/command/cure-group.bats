@@ -573,7 +573,8 @@ only_group_is_named() {
     run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
     expect_part output ' cured '
     cure --list
-    expect 0 output has "$group: the kernel is set to " output has "new connections, until a running 'nagleshim cure --follow' ends"
+    expect 0 output has "$group: the kernel is set to " output has "new connections, until a running 'nagleshim cure --follow' ends" \
+        output has "(pid ${NS_PID[options]}): " output lacks 'goes on'
     cure --undo --all
     expect 0 output has "$group: a running 'nagleshim cure --follow' goes on" output lacks TCP_NODELAY
     for other in --follow --dry-run --force; do
