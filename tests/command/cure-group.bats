@@ -146,7 +146,8 @@ while True:
     mkdir "$group/inner"
     cure --cgroup "$group/inner"
     cure --pid "${NS_PID[options]}" --dry-run
-    expect_part output 'would change 4 connections and 1 listener'
+    # The fourth has TCP_NODELAY; older kernels limit no delayed ACK.
+    [[ $output =~ 'would change '[34]' connections and 1 listener' ]]
     cure --undo --all
     cure --cgroup "$group" --dry-run
     expect 0 output has "would change 4 connections" output has "$group: the kernel would cure new connections"
