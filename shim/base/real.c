@@ -6,7 +6,6 @@
 #include "base/object.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <string.h>
 
 struct ns_real ns_real;
@@ -64,27 +63,6 @@ _Static_assert((int)NS_CALL_COUNT <= NS_SYMBOL_MOST, "found in one pass");
 _Static_assert(sizeof(struct ns_real) == NS_CALL_COUNT * sizeof(void *), "one pointer per row");
 typedef void *__attribute__((may_alias)) any_pointer;
 
-static bool is_old_glibc(void *get_version)
-{
-    const char *(*version)(void);
-    memcpy(&version, &get_version, sizeof version);
-    return version && strverscmp(version(), "2.34") < 0;
-}
-
-/* Before 2.34 glibc had the thread calls in libpthread and dlopen in libdl, which a program may
- * load late, for example with a plugin. */
-static bool may_come(enum ns_call_id id, void *get_version)
-{
-    static const char theirs[][8] = {"pthread", "sem_", "cnd_", "thrd_", "dl"};
-    const char *name = ns_real_names;
-    for (unsigned i = 0; i < id; i++)
-        name += strlen(name) + 1;
-    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
-        if (strncmp(name, theirs[i], strlen(theirs[i])) == 0)
-            return is_old_glibc(get_version);
-    return false;
-}
-
 void ns_real_load_all(void)
 {
     void *found[NS_CALL_COUNT] = {NULL};
@@ -95,7 +73,9 @@ void ns_real_load_all(void)
         ns_symbol_find(NS_SYMBOL_FIRST, ns_real_names, NS_CALL_COUNT, found);
     for (enum ns_call_id id = 0; id < NS_CALL_COUNT; id++) {
         void *call = found[id];
-        if (!call && !may_come(id, found[NS_CALL_gnu_get_libc_version]))
+        /* Before 2.34 glibc had the thread calls in libpthread and dlopen in libdl, which a program
+         * may load late, for example with a plugin. */
+        if (!call && !found[NS_CALL_gnu_get_libc_version])
             call = stand_in(id);
         __atomic_store_n((any_pointer *)&ns_real + id, call, __ATOMIC_RELEASE);
     }

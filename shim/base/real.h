@@ -81,9 +81,9 @@ extern struct ns_real ns_real;
         value_;                                                                                    \
     })
 
-/* Look up all calls. Returns the function to call for id. If a call of libpthread or libdl (glibc
- * before 2.34) is missing, its entry stays NULL and the next call looks it up again, since the
- * library may be loaded later. errno is unchanged. Not async-signal-safe. */
+/* Look up all calls. Returns the function to call for id. If glibc lacks a call, its entry stays
+ * NULL and the next call looks it up again, since before 2.34 libpthread or libdl, which may be
+ * loaded later, can have it. errno is unchanged. Not async-signal-safe. */
 void *ns_real_load(enum ns_call_id id);
 
 /* Look up all calls. errno is unchanged. Not async-signal-safe. */
