@@ -233,9 +233,6 @@ static void note_tcp(int fd, struct ns_conn *conn, int option, int value)
     case TCP_NODELAY:
         note_nodelay(fd, conn, value != 0);
         ns_option_changed();
-        if (NS_GET(conn, kind) != NS_CONN_LISTENER &&
-            NS_GET(conn, no_batch) & (NS_UNSEEN | NS_RING))
-            ns_delack_bound(fd, conn);
         if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, no_batch))
             ns_enforce_nodelay(fd, conn); /* otherwise it is set before the next write */
         break;
