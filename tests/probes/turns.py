@@ -24,7 +24,7 @@
 #   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
-#   childN      in a forked child
+#   childN      in a forked child; startedN: in a program that it starts
 #   spliceN     by splices into a pipe; SPLICE_F_NONBLOCK concerns only the pipe: the socket blocks
 #   attemptN    try to read, and poll if there is nothing; lookN tries only once
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
@@ -167,21 +167,28 @@ class End:
                 if fd == self.connection.fileno():
                     size -= self.receive(size)
 
-    @functools.cached_property
-    def reader(self):
-        """The pipes to and from a child that reads when it is told to."""
+    @functools.cache
+    def reader(self, starts):
+        """The pipes to and from a child that reads when it is told to, or starts a program that does."""
         told, says = os.pipe(), os.pipe()
         if os.fork() == 0:
             os.close(told[1])
-            while size := os.read(told[0], 1):
-                self.read(size[0])
-                os.write(says[1], size)
+            if starts:
+                fds = self.connection.fileno(), told[0], says[1]
+                for fd in fds:
+                    os.set_inheritable(fd, True)
+                os.execv(sys.executable, [sys.executable, "-S", __file__, "reader", *map(str, fds)])
+            read_as_told(self, told[0], says[1])
             os._exit(0)
         return told[1], says[0]
 
-    def child(self, size):
-        os.write(self.reader[0], bytes([size]))
-        os.read(self.reader[1], 1)
+    def child(self, size, starts=False):
+        told, says = self.reader(starts)
+        os.write(told, bytes([size]))
+        os.read(says, 1)
+
+    def started(self, size):
+        self.child(size, True)
 
     def program(self, _):
         pid = os.fork()
@@ -240,6 +247,12 @@ def play(end, rounds, words):
     return took
 
 
+def read_as_told(end, told, says):
+    while size := os.read(told, 1):
+        end.read(size[0])
+        os.write(says, size)
+
+
 def in_child(action, *arguments):
     pid = os.fork()
     if pid == 0:
@@ -273,6 +286,10 @@ def ask(host, port, place, rounds, words):
 
 def main(what, *words):
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if what == "reader":
+        connection, told, says = map(int, words)
+        read_as_told(End(socket.socket(fileno=connection), 0), told, says)
+        return 0
     if what == "server":
         port, rounds, connections = map(int, words[:3])
         listener = socket.create_server(("", port), backlog=64)

@@ -91,8 +91,9 @@ compare() {
     cured ': r40 w32' ": $(printf 'w2 %.0s' {1..20})loop32"
 }
 
-@test "a forked child that reads the answer to its parent's request does not stall" {
+@test "a forked child that reads the answers to its parent's requests does not stall, and neither does a program that it starts" {
     cured ': r64 w32 w32' ': w64 child64'
+    cured ': r64 w32 w32' ': w64 started64'
 }
 
 @test "a reader that uses splice with SPLICE_F_NONBLOCK does not stall" {
