@@ -58,8 +58,7 @@ void ns_process_notice(void)
 void ns_process_forked(bool shares)
 {
     if (shares) {
-        uint8_t next = (uint8_t)(ns_process_generation + 1);
-        atomic_store(&ns_process_generation, next ? next : 1);
+        atomic_fetch_add(&ns_process_generation, 1);
         atomic_store(&maker, 0);
     }
     if (atomic_load(&ns_clone_parent)) /* the parent's children share the parent's memory */
