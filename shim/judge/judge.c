@@ -280,7 +280,8 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
     const struct ns_look *last = &judge->last;
     struct ns_verdict *verdict = &judge->verdict;
     bool came = look->received > last->received, sent = look->sent > last->sent;
-    if (sent && !came) /* and what it sends has the ACK */
+    /* What it sends has the ACK. If it has waited to be sent, the data is the answer to it. */
+    if (sent && (!came || last->unsent > 0))
         judge->lone_low = judge->came_at = 0;
     else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
              look->at - judge->came_at >= (uint64_t)DELAYED_LEAST_MS * MS) {

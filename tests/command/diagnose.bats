@@ -342,6 +342,16 @@ bounded() {
     ip link del near
 }
 
+@test "a program that corks its requests is told so, and not that its peer waits for an ACK" {
+    slow_server 0
+    run --separate-stderr "$NS" diagnose -- "$python" -c 'import socket, sys
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+for _ in range(10):
+    one.send(b"request"), one.recv(6)' "$port"
+    expect 0 stderr has "no stall: 10 requests" stderr has "the program's own TCP_CORK or MSG_MORE held bytes, 10 times"
+}
+
 @test "a process that waited for a CPU is named, and for how long" {
     local cpu said own
     cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')
