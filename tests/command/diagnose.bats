@@ -352,6 +352,19 @@ for _ in range(10):
     expect 0 stderr has "no stall: 10 requests" stderr has "the program's own TCP_CORK or MSG_MORE held bytes, 10 times"
 }
 
+@test "a program that asks now and then is not told that its peer waits for an ACK" {
+    local pause
+    slow_server 0
+    # The shorter one is about as long as a delayed ACK.
+    for pause in 0.2 0.045; do
+        run --separate-stderr "$NS" diagnose -- "$python" -c 'import socket, sys, time
+one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(12):
+    one.send(b"request"), one.recv(6), time.sleep(float(sys.argv[2]))' "$port" "$pause"
+        expect 0 stderr has "no stall: 12 requests"
+    done
+}
+
 @test "a process that waited for a CPU is named, and for how long" {
     local cpu said own
     cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')

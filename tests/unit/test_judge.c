@@ -354,6 +354,8 @@ static const struct {
     {"data after the delayed ACK of the data before",
      "~10 receive look 4( ~42 own-ack +1 receive look )", "gaps=4"},
     {"one round trip is the path's", "min_rtt_us=50000 ~10 send ~50 answer ~10", "wire=1"},
+    {"the ACK of an answer is none of the one before if the program asks now and then",
+     "~10 receive look 5( ~200 +1 send answer own-ack look )", "gaps=0"},
     {"the ACK of an answer to bytes that were corked is none of earlier data",
      "~10 receive look 5( unsent=300 ~200 +1 release answer own-ack look )", "gaps=0"},
     {"bytes that wait for 200 ms with nothing in flight are the program's own cork",
