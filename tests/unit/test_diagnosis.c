@@ -614,7 +614,7 @@ CHECK(check_words)
     ns_report_advise(&words);
     OK(words.next &&
            strcmp(words.next, "./nagleshim run --policy 'my policy.json' -- 'a b' 'it'\\''s' "
-                              "'x\ny\033' plain-1.0/x ''") == 0,
+                              "$'x\\012y\\033' plain-1.0/x ''") == 0,
        "the next command is quoted for the shell");
 }
 

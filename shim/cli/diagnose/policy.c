@@ -6,6 +6,7 @@
 
 #include "base/path.h"
 #include "cure/group.h"
+#include "process/scope.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -119,6 +120,20 @@ cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis)
     return NULL;
 }
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* A word with control characters, of which a line of the report can show none. */
+static const char *escaped(const char *word)
+{
+    NS_AUTO_FREE char *text = ns_allocate(strlen(word) + 1, strlen("\\000"));
+    for (char *to = text; *word; word++)
+        to += sprintf(to, is_control(*word) || strchr("'\\", *word) ? "\\%03o" : "%c", *word);
+    return ns_words("$'%s'", text);
+}
+
 /* A word quoted for the shell. */
 static const char *quoted(const char *word)
 {
@@ -127,6 +142,9 @@ static const char *quoted(const char *word)
     const char *text = "", *end;
     if (*word != '\0' && strspn(word, plain) == strlen(word))
         return word;
+    for (const char *at = word; *at; at++)
+        if (is_control(*at))
+            return escaped(word);
     for (; (end = strchr(word, '\'')); word = end + 1)
         text = ns_words("%s%.*s'\\''", text, (int)(end - word), word);
     return ns_words("'%s%s'", text, word);
