@@ -113,7 +113,7 @@ END
     [[ $status -eq 0 && $output == text ]]
 }
 
-@test "a program that opens the library and closes it again goes on, and so does its thread that has used it" {
+@test "if the library is opened after libc and closed again, the program goes on, and so does its thread that has used it" {
     python3 - "$LIBRARY" <<'EOF'
 import _ctypes, ctypes, socket, sys, threading
 shim = ctypes.CDLL(sys.argv[1])
