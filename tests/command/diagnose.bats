@@ -508,7 +508,7 @@ GROUPS
     grep -qx 'status 130' "$T/seen"
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
     on_a_terminal $'\x03' "$NS" diagnose --pid "${NS_PID[client]}"
-    grep -q 'it stalls: ' "$T/seen"
+    grep -qF "[${NS_PID[client]}], client of 127.0.0.1:$port: " "$T/seen"
     grep -qx 'status 0' "$T/seen"
     kill -0 "${NS_PID[client]}"
 }
