@@ -21,6 +21,7 @@ static void end(void *unused)
 {
     (void)unused;
     ns_flush_pending();
+    ns_thread.id = 0; /* if a later destructor uses TCP, this one runs again */
 }
 
 void ns_thread_start(void)

@@ -194,6 +194,8 @@ does_under() {
 @test "what a thread holds is pushed at its end" {
     does 'connected thread write*5' 'fork write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 gone'
     does_under '"send": "auto-cork"' 'connected thread write*5' 'fork nodelay=1 cork=1 write*5 cork=0 gone'
+    # Also what a destructor of the program writes after the library's own.
+    does 'connected thread write last-words' 'fork write nodelay=1 write*3 nodelay=0 write*2 nodelay=1 gone'
 }
 
 @test "another program gets a connection with TCP_NODELAY set, even after a single write" {

@@ -514,6 +514,20 @@ static void *write_and_stay(void *unused)
     return unused;
 }
 
+static void writes_last(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 5; i++)
+        writes();
+}
+
+/* This thread writes five pieces when it ends, after the library has seen that. */
+SCENARIO("last-words")
+{
+    pthread_key_t later;
+    EXPECT(pthread_key_create(&later, writes_last) == 0 && pthread_setspecific(later, "") == 0);
+}
+
 /* A thread that writes five pieces and then waits unseen. */
 SCENARIO("another")
 {
