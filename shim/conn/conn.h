@@ -55,6 +55,7 @@ struct ns_conn {
     _Atomic uint16_t alone;         /* waits before writes, since the last read: out.c */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
+    _Atomic uint8_t children;       /* ns_process_children when it was made */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
     _Atomic uint64_t ack_state;     /* struct ns_ack_state */
@@ -125,6 +126,14 @@ static inline bool ns_conn_is_own(const struct ns_conn *conn)
 {
     return NS_GET(conn, generation) ==
            atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
+}
+
+/* May another process write to it, too? Then that has been forked since it was made, by this
+ * process or as this one. */
+static inline bool ns_conn_is_shared(const struct ns_conn *conn)
+{
+    return NS_GET(conn, children) !=
+           atomic_load_explicit(&ns_process_children, memory_order_relaxed);
 }
 
 /* The TCP_NODELAY that the kernel should have under the connection's rule. */

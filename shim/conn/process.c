@@ -13,6 +13,7 @@ _Atomic pid_t ns_clone_parent;
 
 _Atomic bool ns_process_disabled;
 _Atomic uint8_t ns_process_generation;
+_Atomic uint8_t ns_process_children;
 static _Atomic pid_t maker; /* this process, once it has made a socket; or: */
 enum { SEVERAL = -1 };      /* processes share this memory and the descriptors: no pid tells */
 

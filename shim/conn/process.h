@@ -52,6 +52,10 @@ void ns_process_forked(bool shares);
  * modulo 256. ns_process_notice counts a fork by a raw system call. */
 extern _Atomic uint8_t ns_process_generation;
 
+/* How many children of this process and its forebears may have their connections, too, modulo 256.
+ */
+extern _Atomic uint8_t ns_process_children;
+
 /* The generation for a socket that is made now. */
 uint8_t ns_process_makes(void);
 

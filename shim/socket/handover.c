@@ -107,6 +107,8 @@ void ns_handover_begins(enum ns_start how)
         return;
     ns_flush_process(); /* other threads' too: the child has only this thread */
     ns_process_notice();
+    if (how != NS_EXEC && ns_fd_any())
+        atomic_fetch_add(&ns_process_children, 1);
     if (how != NS_FORK && ns_fd_any() && (ns_option_take_changed() || how == NS_EXEC))
         ns_fd_each(each_handed_on, &how);
 }

@@ -145,7 +145,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
-    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || !ns_conn_is_own(conn) ||
+    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_conn_is_shared(conn) ||
                   NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
     bool due = state.interactive || state.sent; /* otherwise only suspect needs the time */
     bool coarse = due ? ns_ack_is_free(state) : !ns_delack_is_ours(conn) && !NS_GET(conn, asks);

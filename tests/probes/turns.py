@@ -16,6 +16,7 @@
 #   fMS         read everything that comes in this time
 #   iN          only one round in N has the next word
 #   program     start a program, by fork and exec
+#   forkN       write N bytes in a forked child, which then ends
 #   nodelay, delay, cork, uncork, quickack, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
 #
@@ -189,6 +190,13 @@ class End:
 
     def started(self, size):
         self.child(size, True)
+
+    def fork(self, size):
+        pid = os.fork()
+        if pid == 0:
+            self.connection.sendall(bytes(size))
+            os._exit(0)
+        os.waitpid(pid, 0)
 
     def program(self, _):
         pid = os.fork()
