@@ -54,13 +54,17 @@ unexpected() {
     return 1
 }
 
-# maybe_late: is_late if a diagnosis from outside could not tell. It cannot if more than a tenth of the answers came at another
-# place of the clock's tick than the rest (ns_weigh_doubts), and an eighth of a millisecond is another place.
-maybe_late() {
+# doubt_is_late: is_late for a diagnosis from outside that cannot tell. It cannot if more than a tenth of the answers came at
+# another place of the clock's tick than the rest (ns_weigh_doubts), and an eighth of a millisecond is another place.
+doubt_is_late() {
     local held=1600
-    [[ $stderr == "nagleshim diagnose: cannot tell: "* ]] || return 0
     [[ ! $stderr =~ 'bytes were held '([0-9]+)' times' ]] || held=${BASH_REMATCH[1]}
-    is_late "$held / 10 / 8" "${stderr%%$'\n'*}"
+    is_late "$held / 10 / 8" "$stderr"
+}
+
+# maybe_late: doubt_is_late if the first sentence of the diagnosis is a doubt.
+maybe_late() {
+    [[ $stderr != "nagleshim diagnose: cannot tell: "* ]] || doubt_is_late
 }
 
 expect_status() {
