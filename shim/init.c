@@ -131,11 +131,14 @@ static bool find_rules(void)
     return use_policy(found.policy, &process, found.path);
 }
 
-/* Sockets of inetd, which get their rule now, since a server on stdio may never make a call that
- * the library sees. Any other inherited socket is found at its first use. */
+/* Sockets of a service manager or inetd, which get their rule now, since a server on stdio may
+ * never make a call that the library sees. Any other inherited socket is found at its first use. */
 static void register_inherited(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    enum { MOST = 256 };
+    const char *pid = NS_REAL(getenv)("LISTEN_PID"), *listen_fds = NS_REAL(getenv)("LISTEN_FDS");
+    long handed = listen_fds && pid && atol(pid) == (long)getpid() ? atol(listen_fds) : 0;
+    for (int fd = 0; fd < MOST && (fd < 3 || fd - 3 < handed); fd++)
         ns_handover_started_with(fd);
     ns_stdio_reads(STDIN_FILENO);
 }

@@ -8,8 +8,8 @@
 /* After to (-1: it failed) was made a duplicate of from, by this caller: see socket.h. */
 void ns_handover_duplicated(int from, int to);
 
-/* The process was started with fd to use it on stdio. Chooses its rule at once, since its reads and
- * writes may be calls that the library does not see. */
+/* The process was started with fd to use it on stdio or as a service manager's socket. Chooses its
+ * rule at once, since its reads and writes may be calls that the library does not see. */
 void ns_handover_started_with(int fd);
 
 /* fd will be written to unseen (by stdio or another process): pushes, sets now what would be set

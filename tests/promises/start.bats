@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Promise: At its start a process asks the kernel about descriptors 0 to 2 only, and no file system.
+# Promise: At its start a process asks the kernel about descriptors 0 to 2 and those of LISTEN_FDS only, and no file system.
 # A program without a TCP socket gets no socket call of the library, so that a filter against these calls does not kill it.
 
 load ../helpers/common
@@ -60,4 +60,31 @@ END
     [[ $(python3 "$T/first.py" "$T/trace" "$LIBRARY") == 1 ]]
     [[ $(grep -c 'lseek(46, 0, SEEK_CUR)' "$T/trace") -eq 1 ]]
     run ! grep 'sockopt(46,' "$T/trace"
+}
+
+# touched own|other: prints how often the library sets an option of descriptor 3, a connection, in a program that does not
+# use it and whose LISTEN_PID is its own or another pid.
+touched() {
+    python3 - "$1" "$LIBRARY" "$T/touches" <<'END_OF_PYTHON'
+import os, socket, sys
+whose, library, trace = sys.argv[1:]
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    near = socket.create_connection(listener.getsockname())
+    far = listener.accept()[0]
+os.dup2(far.fileno(), 30, inheritable=True)
+os.dup2(near.fileno(), 31)
+os.dup2(31, 3, inheritable=True)
+program = 'export LISTEN_FDS=1 LISTEN_PID=%s LD_PRELOAD=%s; exec true' % ("$$" if whose == "own" else "1", library)
+os.execvp("strace", ["strace", "-f", "-qq", "-o", trace, "sh", "-c", program])
+END_OF_PYTHON
+    grep -cE ' setsockopt\(3,' "$T/touches" || true
+}
+
+@test "descriptors of LISTEN_FDS belong to the program only if LISTEN_PID is its pid" {
+    local count
+    count=$(touched own)
+    [[ $count -gt 0 ]]
+    count=$(touched other)
+    [[ $count -eq 0 ]]
+    grep -q ' lseek(2, 0, SEEK_CUR)' "$T/touches"
 }
