@@ -592,6 +592,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 @test "writes through a descriptor and through its duplicate form one burst" {
     does 'connected write*2 copy write swap write swap write*3 wait' \
         'write nodelay=1 write dup write listener:nodelay=0 write*3 listener:nodelay=1 wait'
+    does 'connected write*5 copy write vanish swap wait' \
+        'write nodelay=1 write*2 nodelay=0 write*2 dup write close nodelay=1 listener:nodelay=1 wait'
     does 'connected copy write*5 close swap wait write*5 wait' \
         'dup write nodelay=1 write*2 nodelay=0 write*2 nodelay=1 close wait listener:nodelay=0 look listener:nodelay=1 wait'
     does 'connected copy close swap write*5 wait' \
