@@ -113,6 +113,40 @@ END
     [[ $status -eq 0 && $output == text ]]
 }
 
+@test "a library preloaded before nagleshim, whose calls on options are made by number, passes on the program's own options" {
+    cat >"$T/front.c" <<'END'
+#define _GNU_SOURCE
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+    return syscall(SYS_getsockopt, fd, level, option, value, len);
+}
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    return syscall(SYS_setsockopt, fd, level, option, value, len);
+}
+END
+    gcc -shared -fPIC -o "$T/front.so" "$T/front.c"
+    cat >"$T/options.py" <<'END'
+import socket
+NODELAY = socket.IPPROTO_TCP, socket.TCP_NODELAY
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+seen = []
+for mine in 0, 1, 0:
+    if seen:
+        client.setsockopt(*NODELAY, mine)
+    client.send(b"x")
+    client.send(b"x")
+    seen.append(client.getsockopt(*NODELAY))
+print(seen)
+END
+    [[ $(NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "nodelay"}]}' LD_PRELOAD="$T/front.so $LIBRARY" \
+        python3 "$T/options.py") == '[0, 1, 0]' ]]
+}
+
 @test "if the library is opened after libc and closed again, the program goes on, and so does its thread that has used it" {
     python3 - "$LIBRARY" <<'EOF'
 import _ctypes, ctypes, socket, sys, threading
