@@ -155,7 +155,7 @@ $B/libnagleshim.so: $(SHIM_OBJ)
 $B/libnagleshim-observe.so: $(OBSERVE_OBJ)
 # Constants and code are one segment: two mappings less in every process, which its start and each fork would pay for. nodelete: a
 # thread that has used the library calls it at its end. Bsymbolic-functions: its own calls skip libraries in front.
-$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map shim/base/layout.ld
+$B/libnagleshim.so $B/libnagleshim-observe.so: $B/exports.map shim/base/layout.ld Makefile
 	$(call say,LINK,$@)$(CC) $(OPT) $(CFLAGS) -fno-lto $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -nostartfiles \
 		-Wl,--version-script=$B/exports.map -Wl,-soname,$(@F) -Wl,-z,relro,-z,now \
 		-Wl,-z,noexecstack -Wl,-z,defs -Wl,-z,nodelete -Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-T,shim/base/layout.ld \
