@@ -296,11 +296,12 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
     return change.result;
 }
 
-/* Treats the new sockets whose owners are known. The others are listed again. */
+/* Treats the new sockets whose owners are known, until the command is to end. The others are listed
+ * again. */
 static void treat_all(struct ns_cure *cure)
 {
     cure->n_left = cure->n_full = 0;
-    for (size_t i = 0; i < cure->n_sockets; i++) {
+    for (size_t i = 0; i < cure->n_sockets && !ns_reader_is_over(); i++) {
         const struct ns_cure_socket *socket = &cure->sockets[i];
         struct ns_owned *place = ns_owners_place(&cure->owners, socket->inode, true);
         if (place->treated) /* a list may have a socket twice */

@@ -614,6 +614,32 @@ end it by --undo, or end the 'nagleshim cure --follow'"
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
 }
 
+@test "a signal to --follow in the midst of very many connections calls none of them one of no process" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    local most tried treated
+    ns_start program "${in_group[@]}" "$python" -c 'import resource, socket, time
+most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 8000)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+listener = socket.create_server(("127.0.0.1", 0))
+pairs = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(most // 2 - 50)]
+print("connections", 2 * len(pairs), flush=True)
+time.sleep(100)'
+    ns_wait_for "$T/program.out" connections 20
+    most=$(field connections "$T/program.out")
+    for tried in {1..9}; do
+        ns_start follow "${inside[@]}" "$NS" cure --cgroup "$group" --follow
+        ns_until 10 "the command's child" grep -q . "/proc/${NS_PID[follow]}/task/${NS_PID[follow]}/children"
+        sleep "0.00$tried"
+        ns_stop follow
+        [[ ! -s $T/follow.err ]] || wrong "on stderr:" "$T/follow.err"
+        treated=$(sed -n 's/.*TCP_NODELAY set on \([0-9]*\).*/\1/p' "$T/follow.out" | tail -n 1)
+        [[ -z $treated || $treated -eq $most ]] || return 0
+        cure --undo --cgroup "$group"
+    done
+    cannot_here 'the command is too fast for a signal in between'
+}
+
 @test "a connection that is accepted while the existing ones are treated is treated, too, also with --follow" {
     ns_needs_strace
     sees_setsockopt
