@@ -50,8 +50,8 @@ int ns_process_say_error(pid_t pid, int error);
 /* Which process could not be examined, the last one of several, and what that needs. */
 const char *ns_watch_refusal(pid_t pid, int error, bool several);
 
-/* What the caller needs to examine the processes of others. */
-const char *ns_process_denied(void);
+/* What the caller needs to examine the processes of others, after this -errno. */
+const char *ns_process_denied(int error);
 
 struct ns_groups;
 

@@ -58,10 +58,13 @@ const char *ns_watch_refusal(pid_t pid, int error, bool several)
                                       : "root, or CAP_SYS_PTRACE");
 }
 
-const char *ns_process_denied(void)
+const char *ns_process_denied(int error)
 {
-    return geteuid() == 0 ? "this command lacks CAP_SYS_PTRACE, or a security module protects it"
-                          : "run this command as root";
+    if (geteuid() != 0)
+        return "run this command as root";
+    return error == -EPERM ? "this command lacks CAP_SYS_ADMIN, to enter its network, or "
+                             "CAP_SYS_PTRACE, or a security module protects it"
+                           : "this command lacks CAP_SYS_PTRACE, or a security module protects it";
 }
 
 int ns_process_say_error(pid_t pid, int error)
@@ -76,7 +79,7 @@ int ns_process_say_error(pid_t pid, int error)
     else if (error == -ETIMEDOUT)
         ns_say("process %d: " NS_PROC_STUCK, pid);
     else if (is_denied)
-        ns_say("process %d: permission denied: %s", pid, ns_process_denied());
+        ns_say("process %d: permission denied: %s", pid, ns_process_denied(error));
     else
         ns_say("cannot examine process %d: %s", pid, strerror(-error));
     return is_denied ? NS_EXIT_DENIED : NS_EXIT_ERROR;

@@ -226,7 +226,7 @@ static bool next_chosen(struct ns_owners *owners)
     if (owners->children && directory >= 0)
         find_children(owners, directory);
     int error = begin_process(owners, process.pid, directory);
-    owners->processes[owners->round.next].denied = error != 0;
+    owners->processes[owners->round.next].refusal = error;
     if (error == -ESRCH)
         owners->processes[owners->round.next] = owners->processes[--owners->n_processes];
     else

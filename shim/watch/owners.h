@@ -70,7 +70,7 @@ struct ns_owned {
 struct ns_watched_process {
     pid_t pid;
     uint64_t started;
-    bool denied; /* it could not be examined in the last round */
+    int refusal; /* why it could not be examined in the last round: -errno; 0: it could */
 };
 
 struct ns_owners {

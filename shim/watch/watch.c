@@ -315,7 +315,7 @@ static int choose(struct ns_watch *watch, const pid_t **pids)
     error = step_descriptors(watch, UINT64_MAX);
     for (*pids = first; !error && **pids; *pids += !error) {
         const struct ns_watched_process *process = ns_owners_process(owners, **pids);
-        error = !process ? -ESRCH : process->denied ? -EACCES : 0;
+        error = process ? process->refusal : -ESRCH;
     }
     return error;
 }

@@ -173,6 +173,15 @@ CASES
         "$NS" diagnose --for 0.3 --pid "${NS_PID[other]}"
     expect 3 output is "" \
         stderr is "nagleshim diagnose: process ${NS_PID[other]}: permission denied: this command lacks CAP_SYS_PTRACE, or a security module protects it"
+    # Another capability, or descriptors, are not called that one.
+    unshare --net true 2>/dev/null || cannot_here "no network namespace can be made"
+    ns_start far unshare --net perl -MSocket -e '$| = 1; socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); print "ready\n"; sleep 60'
+    ns_wait_for "$T/far.out" ready
+    run --separate-stderr setpriv --bounding-set=-sys_admin --inh-caps=-all "$NS" diagnose --for 0.3 --pid "${NS_PID[far]}"
+    expect 3 output is "" stderr is "nagleshim diagnose: process ${NS_PID[far]}: permission denied: this command lacks CAP_SYS_ADMIN, \
+to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
+    run --separate-stderr prlimit --nofile=7:7 "$NS" diagnose --for 0.3 --pid "${NS_PID[far]}"
+    expect 2 output is "" stderr is "nagleshim diagnose: cannot examine process ${NS_PID[far]}: Too many open files"
 }
 
 @test "a byte order mark is called so, and what the command writes has no tabs" {

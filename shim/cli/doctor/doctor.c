@@ -297,7 +297,7 @@ static int show_table(const pid_t *pids)
         ns_output_fact("not listed", "%u without TCP sockets and without the library",
                        census[OTHERS]);
     if (census[DENIED] > 0)
-        ns_output_fact("not readable", "%u: %s", census[DENIED], ns_process_denied());
+        ns_output_fact("not readable", "%u: %s", census[DENIED], ns_process_denied(-EACCES));
     int status = conclude(census);
     return failed ? failed : status;
 }
