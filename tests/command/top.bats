@@ -39,7 +39,7 @@ sure() {
         [.rows[] | {pid: .process.pid, held_by, lost: (.lost_ms_per_second > 80), most: (.lost_ms_per_second <= 1000)}] == [
             {pid: $client, held_by: null, lost: true, most: true},
             {pid: '"$server"', held_by: $client, lost: true, most: true}]' <<<"$output"
-    jq -e '.rows[0].grade | IN("proven", "likely")' <<<"$output"
+    jq -e '(.rows[0].grade | IN("proven", "likely")) and .rows[1].grade == "held-by-the-peer"' <<<"$output"
     # The table counts the lost time once.
     sure "$server" --once
     grep -qE "^ *\\([0-9.]+\\) .* $server server .* held by queue_put\\[$pid\\], port" <<<"$output"

@@ -167,6 +167,7 @@ static void conclude(struct ns_top *top, struct ns_row *row)
     row->lost_rate = fmin((row->conclusion.lost_ms + behind) / top->seconds, most);
     row->share = row->lost_rate / most;
     row->other = behind > 0 ? row->holder : NULL;
+    row->is_held = ns_top_waits(row);
     row->behind_ns = 0;
     row->holder = NULL;
     /* Ended connections have been forgotten, so that none has such a row. */
