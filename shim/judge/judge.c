@@ -9,9 +9,6 @@
 
 enum { FREE, HELD, RELEASED };
 enum { US = 1000, MS = 1000000 };
-/* No delayed ACK leaves sooner: TCP_DELACK_MIN, less a tick; and seldom one later than twice that.
- */
-enum { DELAYED_LEAST_MS = 36, DELAYED_MOST_MS = 80 };
 /* Milliseconds: how far apart the looks at one of many connections may be. */
 enum { APART_MS = 20 };
 /* A hold must be in two samples from outside: a single one may catch any segment on its way. */
@@ -284,10 +281,11 @@ static void watch_ack(struct ns_judge *judge, const struct ns_look *look)
     bool came = look->received > last->received, sent = look->sent > last->sent;
     /* What it sends has the ACK. Data in the same sample is an answer to it, and the ACK that of
      * the answer, if it had waited to be sent, or if no delayed ACK takes so long. */
-    if (sent && (!came || last->unsent > 0 || since > (uint64_t)DELAYED_MOST_MS * MS + 2 * trip))
+    if (sent &&
+        (!came || last->unsent > 0 || since > (uint64_t)NS_DELAYED_ACK_MOST_MS * MS + 2 * trip))
         judge->lone_low = judge->came_at = 0;
     else if (judge->lone_low == 0 && judge->came_at > 0 && pure_acks(look) != pure_acks(last) &&
-             since >= (uint64_t)DELAYED_LEAST_MS * MS) {
+             since >= (uint64_t)NS_DELAYED_ACK_LEAST_MS * MS) {
         judge->lone_low = last->at;
         judge->lone_high = look->at;
     }

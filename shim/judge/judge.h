@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* No delayed ACK leaves sooner: the kernel's TCP_DELACK_MIN, less a tick. Its adaptive delay seldom
+ * exceeds twice that. */
+enum { NS_DELAYED_ACK_LEAST_MS = 36, NS_DELAYED_ACK_MOST_MS = 80 };
+
 /* --- verdict.c: what the judge has counted on one connection, sums of such counts, and the
  * conclusion drawn from them. The conclusion is drawn here and nowhere else: text, JSON, page and
  * policy print it. */

@@ -17,8 +17,6 @@ enum { CHANCE = 8 };
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
 /* A hold that is longer than a round trip by this had a late ACK. */
 enum { LATE_ACK_LEAST_MS = 5 };
-/* Twice the kernel's TCP_DELACK_MIN; its adaptive delay seldom exceeds this. */
-enum { LATE_ACK_MOST_MS = 80 };
 /* Fewer waits without a hold, or less than this part of the number with one, are no reference: they
  * may be slow for other reasons. */
 enum { FREE_LEAST = 4, FREE_PART = 8, FREE_PART_OUTSIDE = 4, FEW = 4 };
@@ -123,7 +121,7 @@ void ns_verdict_arrivals(struct ns_verdict *verdict, const uint32_t phases[NS_PH
     if (all < ARRIVALS_LEAST || ns_statistics_resultant(phases, NS_PHASES) < concentrated)
         return;
     /* This end's delayed ACK never takes longer; the peer's own cork does, for 200 ms. */
-    if (waited_ns / all > (uint64_t)LATE_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
+    if (waited_ns / all > (uint64_t)NS_DELAYED_ACK_MOST_MS * MS + ns_verdict_trip(verdict))
         return;
     /* A timer of the peer may follow a tick, too, but not the phase of this kernel's tick. */
     if ((double)behind < concentrated * (double)all)

@@ -9,9 +9,8 @@
 
 #define MS 1e6 /* nanoseconds */
 
-/* So many delays may have one cause behind the peer, and a delayed ACK there takes so long:
- * TCP_DELACK_MIN less a tick, and as much again for its adaptive part. */
-enum { BEHIND_LEAST = 3, DELAYED_LEAST_MS = 36, DELAYED_MOST_MS = 80 };
+/* So many delays may have one cause behind the peer. */
+enum { BEHIND_LEAST = 3 };
 
 /* A process that waited for a CPU for this part of its delays may have caused them. */
 enum { QUEUED_PART = 4 };
@@ -96,7 +95,7 @@ bool ns_row_waits_behind(const struct ns_row *row)
     double mean = mean_ms(ns, n);
     return row->role != NS_ROLE_SERVER && n >= BEHIND_LEAST &&
            ((row->peer && row->peer->behind.ns >= ns / 2) ||
-            (mean >= DELAYED_LEAST_MS && mean <= DELAYED_MOST_MS));
+            (mean >= NS_DELAYED_ACK_LEAST_MS && mean <= NS_DELAYED_ACK_MOST_MS));
 }
 
 /* Why may the peer have taken so long? */
