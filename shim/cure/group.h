@@ -43,8 +43,8 @@ int ns_group_root(char path[PATH_MAX]);
 
 /* Selects a group by its directory, or each group with this name, or those whose name has the word
  * in it, if the word is at least NS_GROUP_DIGITS hexadecimal digits of the id of a container or
- * pod. With is_unit, it selects each group of a systemd unit; without a word, the root. Returns 0,
- * or -ENOENT if there is none. -ENODEV, and for the root -EXDEV, are those of ns_group_root. */
+ * pod. With is_unit, it selects each group of a systemd unit; without a word, the root. 0;
+ * -ENOENT: there is none; -ENODEV or, for the root only, -EXDEV: see ns_group_root. */
 enum { NS_GROUP_DIGITS = 12 };
 int ns_groups_find(struct ns_groups *groups, const char *word, bool is_unit);
 

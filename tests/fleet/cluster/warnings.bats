@@ -23,7 +23,8 @@ workload() {
 }
 
 # The first word is a namespace, in which a workload of the KIND is created that the filter has changed; or the words are those
-# of kubectl that change an existing object. The last word is the only warning, or there is none.
+# of kubectl that change an existing object. The last word is the only warning; if it is
+# empty, there is no warning.
 @test "each mistake that would be silent causes one warning, and nothing else does" {
     local where what filter said kind kinds
     pod '.metadata.name = "early"' | kubectl create -n quiet -f -
