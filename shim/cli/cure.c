@@ -36,7 +36,7 @@ static const struct {
     [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
     [NS_CURE_OTHERS] = {"others", "another cure of their control group is in force"},
-    [NS_CURE_EARLIER] = {"earlier", "a cure had set their options before"},
+    [NS_CURE_EARLIER] = {"earlier", "another cure has set their options"},
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},

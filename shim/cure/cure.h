@@ -14,7 +14,7 @@ enum ns_cure_result {
     NS_CURE_ACCEPTS,   /* the kernel treats what the listener accepts */
     NS_CURE_NO_RULE,   /* undo: nothing is to be restored */
     NS_CURE_OTHERS,    /* its process belongs to another group that is cured */
-    NS_CURE_EARLIER,   /* --for: an earlier cure has changed it */
+    NS_CURE_EARLIER,   /* --for: another cure has changed it */
     NS_CURE_MPTCP,     /* it can have no mark */
     NS_CURE_HAS_LIBRARY,
     NS_CURE_STUCK, /* the process is stuck in the kernel */
@@ -90,6 +90,7 @@ struct ns_cure_change {
     bool in_group; /* it is, or will be, in a group that is cured */
     bool maybe_in; /* it may be */
     bool accepts;  /* the kernel treats what a listener in a group accepts */
+    bool spares;   /* what the cure of its group has set stays */
     int result;    /* enum ns_cure_result; -EAGAIN: it is not at this place any more */
     int error;     /* -errno of NS_CURE_FAILED */
     struct ns_cure_values then;

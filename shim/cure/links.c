@@ -57,6 +57,7 @@ static uint64_t address(const void *pointer)
 /* --- The names ------------------------------------------------------------------------------- */
 
 static int pins = -1; /* the directory, and its lock */
+static bool is_locked;
 
 /* 0 or -errno; -ENOENT: without make, there is none. */
 static int open_pins(bool make)
@@ -93,7 +94,8 @@ int ns_groups_lock(bool is_dry)
         /* An undo may have removed it. */
         if (flock(pins, LOCK_EX | LOCK_NB) == 0) {
             if (fstat(pins, &mine) == 0 && lstat(NS_GROUP_PINS, &now) == 0 &&
-                now.st_ino == mine.st_ino)
+                now.st_ino == mine.st_ino) {
+                is_locked = true;
                 return 0;
         } else if (errno != EWOULDBLOCK)
             return -errno;
@@ -134,7 +136,7 @@ static void remove_link(uint64_t group, int n)
 void ns_groups_remove(struct ns_groups *groups, bool finally)
 {
     for (struct ns_group *group = NULL; (group = ns_groups_next(groups, group));) {
-        if (group->kept)
+        if (group->kept && is_locked)
             remove_link(group->id, finally);
         if (group->links[finally] >= 0)
             close(group->links[finally]);

@@ -59,11 +59,15 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
     ns_ruleset_build(rules, policy, &process);
 }
 
+static bool selects_groups(const struct ns_cure *cure)
+{
+    return !*cure->pids && !cure->port;
+}
+
 /* Is the innermost cured group of the process none of those that were selected? */
 static bool is_of_others(const struct ns_cure *cure, const char *name)
 {
-    const bool by_group = !*cure->pids && !cure->port;
-    const struct ns_group *group = by_group ? ns_groups_of(&cure->groups, name) : NULL;
+    const struct ns_group *group = selects_groups(cure) ? ns_groups_of(&cure->groups, name) : NULL;
     return group && (!group->selected || group->error == -EEXIST);
 }
 
@@ -279,6 +283,8 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
                                     .in_group = cure->dry_run && !cure->undo && cure->cures_new,
                                     .maybe_in = cure->groups.n > 0,
                                     .accepts = cure->sets_nodelay && !cure->undo,
+                                    .spares = cure->undo && !cure->dry_run && cure->seconds > 0 &&
+                                              !selects_groups(cure) && !place->changed,
                                     .result = place->spared ? NS_CURE_EARLIER : process->result};
     if (change.result == NS_CURE_CHANGED) {
         const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
@@ -322,6 +328,7 @@ static void treat_all(struct ns_cure *cure)
         cure->unfound += place->unfound;
         /* With --for, only the first scan is a dry one. */
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
+        place->changed |= result == NS_CURE_CHANGED;
         cure->n_left += !place->treated && (place->pid || cure->owners.all);
         cure->n_full += result == -EBUSY;
     }

@@ -135,6 +135,9 @@ static int change_socket(struct ns_cure_change *change)
     if (now.mark < 0)
         return has_rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
     const struct ns_cure_values then = change->then = wanted(change, &now);
+    if (change->spares && change->in_group &&
+        (then.nodelay >= 0 || then.delack >= 0 || then.mark >= 0))
+        return NS_CURE_EARLIER;
     const int error = change->dry_run ? 0 : set_values(fd, &then);
     if (error)
         return error;

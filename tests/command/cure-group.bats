@@ -254,11 +254,29 @@ while True:
     cure --pid "${NS_PID[options]}"
     words=connect options_are 'client 1' 'nodelay 1'
     cure --cgroup "$group" --for 1
-    expect 0 output has 'not changed: a cure had set their options before' output has "$group: the kernel will no longer "
+    expect 0 output has 'not changed: another cure has set their options' output has "$group: the kernel will no longer "
     options_are 'client 1' 'later 0'
     programs_are 0
     cure --undo --all
     options_are 'client 0' 'nodelay 1'
+}
+
+@test "a trial leaves the cure of its group that was in force: one that the kernel refuses, and one of a single process" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    start_options
+    cure --cgroup "$group"
+    cure --cgroup "$group" --for 0.5 --policy "$(policy app '{"match": {"process": "app"}}')"
+    expect 1 stderr has 'by this policy: rule 1 asks for a process'
+    programs_are 1
+    ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 2
+    ns_wait_for "$T/trial.out" 'not changed: another cure has set their options'
+    words=connect options_are 'later 1' 'accepted 1'
+    ns_join trial
+    grep -q ': 6 sockets not changed: another cure has set their options' "$T/trial.out"
+    options_are 'client 1' 'later 1' 'accepted 1'
+    cure --undo --cgroup "$group"
+    options_are 'client 0' 'later 0' 'accepted 0'
 }
 
 @test "the readiness probe of the DaemonSet succeeds only if the kernel would cure, with the rights of its pod" {

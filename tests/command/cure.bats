@@ -191,7 +191,7 @@ END
     echo >&7
     expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
     ns_join cure
-    grep -qE 'python3?.*: [0-9] sockets not changed: a cure had set their options before' "$T/cure.out"
+    grep -qE 'python3?.*: [0-9] sockets not changed: another cure has set their options' "$T/cure.out"
     echo >&7
     expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
     cure --pid "${NS_PID[options]}" --for 0.5 --json
