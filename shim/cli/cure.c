@@ -40,7 +40,7 @@ static const struct {
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
-    [NS_CURE_DENIED] = {"denied", "permission denied; root is needed, or CAP_SYS_PTRACE"},
+    [NS_CURE_DENIED] = {"denied", NULL},
     [NS_CURE_FAILED] = {"failed", "the option could not be set"},
 };
 
@@ -128,7 +128,7 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
     for (int i = cure->list ? NS_CURE_STUCK : NS_CURE_CHANGED + 1; i < NS_CURE_RESULTS; i++)
         if (row->results[i] > 0 && !(cure->undo && i == NS_CURE_NO_RULE))
             ns_output_line("%s: %s not changed: %s", who, ns_count(row->results[i], "socket"),
-                           results[i].reason);
+                           i == NS_CURE_DENIED ? ns_process_denied(-EACCES) : results[i].reason);
     ns_words_forget(); /* --follow may run for long */
 }
 
@@ -339,6 +339,7 @@ static const struct {
     {EEXIST,
      "another cure is in force there: end it by --undo, or end the 'nagleshim cure --follow'"},
     {EUSERS, "it would end a program of a group above it; --force does so"},
+    {EINVAL, "this kernel, or a security module, refuses the programs"},
 };
 
 /* Why the kernel does not cure new connections. */
@@ -466,7 +467,7 @@ static int cure_sockets(struct ns_cure *cure)
     if (cure->seconds > 0) /* a closed pipe must not end it before the revert */
         signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
-    error = cure->follow ? follow(cure, !cure->cures_new || !cure->sets_nodelay)
+    error = cure->follow ? follow(cure, !cure->cures_new || cure->refusal || !cure->sets_nodelay)
                          : ns_cure_scan(cure, true, true);
     if (cure->seconds > 0) {
         ns_groups_remove(&cure->groups, false);

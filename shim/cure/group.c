@@ -43,21 +43,6 @@ struct ns_group *ns_groups_next(const struct ns_groups *groups, const struct ns_
     return NULL;
 }
 
-const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
-                                           uint64_t except)
-{
-    char at[2 * PATH_MAX];
-    struct stat st;
-    const struct ns_group *found = NULL;
-    snprintf(at, sizeof at, "%s", path);
-    for (char *end = at + strlen(at); end && !found; end = strrchr(at, '/')) {
-        *end = '\0';
-        if (stat(at, &st) == 0 && st.st_ino != except)
-            found = ns_groups_with(groups, st.st_ino);
-    }
-    return found;
-}
-
 /* The inode number of a group's directory, or 0 if it is none. */
 static uint64_t id_of(const char *path)
 {
@@ -66,6 +51,21 @@ static uint64_t id_of(const char *path)
     const bool is_group = stat(path, &st) == 0 && statfs(path, &fs) == 0 && S_ISDIR(st.st_mode) &&
                           (unsigned long)fs.f_type == CGROUP2_SUPER_MAGIC;
     return is_group ? st.st_ino : 0;
+}
+
+const struct ns_group *ns_groups_innermost(const struct ns_groups *groups, const char *path,
+                                           uint64_t except)
+{
+    char at[2 * PATH_MAX];
+    const struct ns_group *found = NULL;
+    snprintf(at, sizeof at, "%s", path);
+    for (char *end = at + strlen(at); end && !found; end = strrchr(at, '/')) {
+        *end = '\0';
+        const uint64_t id = id_of(at);
+        if (id != except)
+            found = ns_groups_with(groups, id);
+    }
+    return found;
 }
 
 static int select_directory(struct ns_groups *groups, const char *path)

@@ -97,6 +97,7 @@ int ns_groups_lock(bool is_dry)
                 now.st_ino == mine.st_ino) {
                 is_locked = true;
                 return 0;
+            }
         } else if (errno != EWOULDBLOCK)
             return -errno;
         if (ns_clock_now(CLOCK_MONOTONIC) > until)
@@ -338,7 +339,8 @@ static int cure(struct ns_group *group, const int loaded[], unsigned how)
     /* Without the second one before Linux 5.15, which sets no TCP_NODELAY on new connections. */
     for (int n = NS_GROUP_PROGRAMS - 1; n >= 0 && !error && !(how & NS_GROUPS_DRY); n--)
         if (loaded[n] != -EINVAL)
-            error = run(group, directory, n, loaded[n], how & NS_GROUPS_KEEP);
+            error = loaded[n] < 0 ? loaded[n]
+                                  : run(group, directory, n, loaded[n], how & NS_GROUPS_KEEP);
     return error == -ENODEV ? -ENOENT : error;
 }
 

@@ -279,6 +279,31 @@ while True:
     options_are 'client 0' 'later 0' 'accepted 0'
 }
 
+@test "with --follow, new connections of a group that the kernel does not cure are treated beside those of one that it cures" {
+    local same=${group##*/}-same
+    mkdir -p "$group"/{one,two}/"$same"
+    "$python" tests/helpers/bpf.py only "$group/two/$same"
+    options_in=(sh -c "echo \$\$ >'$group/two/$same/cgroup.procs' && exec \"\$@\"" sh)
+    start_options
+    ns_start follow "${inside[@]}" "$NS" cure --cgroup "$same" --follow
+    ns_wait_for "$T/follow.out" 'python.*TCP_NODELAY set'
+    grep -q "$group/one/$same: the kernel will " "$T/follow.out"
+    words=connect options_are 'later .*'
+    is_treated() {
+        options_are && [[ $output == *'later 1 '* ]]
+    }
+    ns_until 5 'the new connection' is_treated
+}
+
+@test "if the kernel or a security module refuses the programs or a socket, root is not told that it lacks rights" {
+    ns_needs_strace
+    start_options
+    run --separate-stderr "${inside[@]}" strace -qqo "$T/trace" -e inject=bpf:error=EACCES "$NS" cure --cgroup "$group" --follow --dry-run
+    expect 1 stderr is 'nagleshim cure: the kernel does not cure new connections by this policy: this kernel, or a security module, refuses the programs'
+    run --separate-stderr "${inside[@]}" strace -qqfo "$T/trace" -e inject=pidfd_getfd:error=EPERM "$NS" cure --pid "${NS_PID[options]}"
+    expect 3 output has 'not changed: this command lacks CAP_SYS_PTRACE, or a security module protects it'
+}
+
 @test "the readiness probe of the DaemonSet succeeds only if the kernel would cure, with the rights of its pod" {
     local rights probe words
     rights=$(sed -nE 's/.*drop: \[ALL\], add: \[([A-Z_, ]*)\].*/\1/p' config/kubernetes/cure.yaml)
