@@ -165,7 +165,7 @@ $B/nagleshim: $(CLI_OBJ)
 	$(call say,LINK,$@)$(CC) $(OPT) $(CFLAGS) $(LDFLAGS) -pie -o $@ $(CLI_OBJ) -lm -ldl $(GCC_LIBS)
 
 # The only program of the container image, which has no C library.
-$B/copy: shim/image/copy.c $(wildcard shim/image/*.h)
+$B/copy: shim/image/copy.c shim/base/raw_syscall.h $(wildcard shim/image/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) -std=gnu11 -Os -D_GNU_SOURCE -Ishim -Wall -Wextra $(WERROR) -ffreestanding -fno-stack-protector -fno-pie \
 		-fno-asynchronous-unwind-tables -nostdlib -static -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<

@@ -2,6 +2,7 @@
 /* Owns the sockets of other processes that this one has for a moment, by pidfd_getfd(2), and their
  * options. It must never read, write or shut down one of them. */
 #include "cure/code.h"
+#include "base/raw_syscall.h"
 #include "conn/delack.h"
 #include "cure/cure.h"
 #include "process/scope.h"
@@ -11,11 +12,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* By the kernel's own calls: if the library is loaded into this command, too, as by ld.so.preload,
+ * its setsockopt and getsockopt take the socket for one of this program. 0 or -errno. */
+static int read_option(int fd, int level, int option, void *value, socklen_t *size)
+{
+    return (int)ns_raw_syscall(SYS_getsockopt, fd, level, option, (long)value, (long)size, 0);
+}
+
 static int get(int fd, int option)
 {
     int value;
     socklen_t size = sizeof value;
-    return getsockopt(fd, IPPROTO_TCP, option, &value, &size) == 0 ? value : -1;
+    return read_option(fd, IPPROTO_TCP, option, &value, &size) == 0 ? value : -1;
 }
 
 /* The second word tells the BPF programs of code.h that the call is not by the program. */
@@ -23,7 +31,7 @@ static int set(int fd, int option, int value)
 {
     const int words[2] = {value, NS_KERNEL_MAGIC};
     const socklen_t size = option == TCP_NODELAY ? sizeof words : sizeof value;
-    return setsockopt(fd, IPPROTO_TCP, option, words, size) == 0 ? 0 : -errno;
+    return (int)ns_raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)words, size, 0);
 }
 
 int ns_socket_least_delack(void)
@@ -55,7 +63,7 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
     int borrowed = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
     if (borrowed < 0)
         return -errno;
-    if (getsockopt(borrowed, SOL_SOCKET, SO_COOKIE, &found, &size) == 0 && found == cookie)
+    if (read_option(borrowed, SOL_SOCKET, SO_COOKIE, &found, &size) == 0 && found == cookie)
         return borrowed;
     close(borrowed);
     return -ENOENT;
@@ -68,7 +76,7 @@ static bool is_inherited(int fd)
     enum { SAVED_SYN = 28 }; /* TCP_SAVED_SYN, linux/tcp.h */
     char byte;
     socklen_t size = sizeof byte;
-    return getsockopt(fd, IPPROTO_TCP, SAVED_SYN, &byte, &size) != 0 && errno == EINVAL && size > 1;
+    return read_option(fd, IPPROTO_TCP, SAVED_SYN, &byte, &size) == -EINVAL && size > 1;
 }
 
 static struct ns_cure_values get_values(int fd)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/vfs.h>
 
-#include "image/raw_syscall.h"
+#include "base/raw_syscall.h"
 
 /* The kernel's own, which <sys/statvfs.h> has by another name. */
 enum { NOEXEC = 8 };

@@ -139,6 +139,28 @@ END
     expect_options "listener 0 .*" "accepted 1 .*"
 }
 
+@test "if the command has the library, too, as with /etc/ld.so.preload, the library leaves the sockets of others alone" {
+    local limit before
+    limit=$(limit)
+    start_options
+    echo >&7
+    expect_options
+    before=$output
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --pid "${NS_PID[options]}" --dry-run
+    echo >&7
+    expect_options
+    [[ $output == "$before" ]]
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --pid "${NS_PID[options]}"
+    expect 0 output has ": TCP_NODELAY set on "
+    echo >&7
+    expect_options "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --undo --pid "${NS_PID[options]}"
+    expect 0 output has ": TCP_NODELAY restored on "
+    echo >&7
+    expect_options
+    [[ $output == "$before" ]]
+}
+
 @test "one undo reverts two runs with different policies" {
     local limit
     limit=$(limit)

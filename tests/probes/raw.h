@@ -4,7 +4,7 @@
 
 #include "system.h"
 
-#include "../../shim/image/raw_syscall.h"
+#include "../../shim/base/raw_syscall.h"
 
 #define raw(...) ns_raw_syscall(__VA_ARGS__)
 #define RAW(number, a, b, c, d)                                                                    \
