@@ -121,17 +121,16 @@ static void read_program(struct ns_facts *facts)
 {
     struct ns_proc *proc = &facts->proc;
     struct files files = {proc, ns_clock_now(CLOCK_PROCESS_CPUTIME_ID) + SEARCH_NS};
-    bool has_ring, unseen = saw_nothing(&facts->loaded) || facts->loaded.path[0] == '\0';
+    const bool unseen = saw_nothing(&facts->loaded) || facts->loaded.path[0] == '\0';
     NS_AUTO_CLOSE int exe = ns_open_regular(proc->dir, "exe");
     facts->has_elf = exe >= 0 && ns_elf_inspect(exe, &facts->elf) == 0;
-    facts->sockets = ns_proc_sockets(proc, &has_ring);
-    if (has_ring)
-        facts->own_calls = NS_OWN_CALLS_RING;
-    else if (unseen && facts->sockets > 0 &&
-             ns_proc_each_mapping(proc, makes_no_sockets, &files) == 0)
-        facts->own_calls = NS_OWN_CALLS_RAW;
+    facts->sockets = ns_proc_sockets(proc, &facts->has_ring);
+    facts->own_calls =
+        unseen && facts->sockets > 0 && ns_proc_each_mapping(proc, makes_no_sockets, &files) == 0;
     if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
-        facts->loaded.shim = facts->elf.is_go || has_ring ? NS_SHIM_BYPASSED : NS_SHIM_UNSEEN;
+        facts->loaded.shim = facts->elf.is_go || (facts->own_calls && facts->has_ring)
+                                 ? NS_SHIM_BYPASSED
+                                 : NS_SHIM_UNSEEN;
     read_variables(facts);
 }
 

@@ -31,8 +31,6 @@ struct ns_examined_rule {
     unsigned sockets;   /* that have got it */
 };
 
-enum ns_own_calls { NS_OWN_CALLS_NONE, NS_OWN_CALLS_RING, NS_OWN_CALLS_RAW };
-
 /* What has started a process. */
 struct ns_origin {
     char group[PATH_MAX]; /* its control group of cgroup2, below the root; "": unknown */
@@ -62,7 +60,8 @@ struct ns_facts {
     bool has_elf; /* the program's file could be read */
     struct ns_elf elf;
     unsigned sockets; /* descriptors of TCP sockets */
-    enum ns_own_calls own_calls;
+    bool has_ring;    /* an io_uring, through which it may use its sockets, too */
+    bool own_calls;   /* nothing that it has loaded calls libc for a socket */
     /* NS_FACTS_ALL */
     bool has_policy;
     char policy[PATH_MAX]; /* the file; "NAGLESHIM_POLICY"; or "": built in */

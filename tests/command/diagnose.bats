@@ -113,6 +113,21 @@ diagnosed() {
     says "$T/o.json" 'o["grade"] == "proven" and o["proposal"] is None'
 }
 
+@test "a program that has an io_uring, and calls libc for its sockets, is not said to be out of reach" {
+    victim
+    ns_start client "$python" -c 'import ctypes, os, sys
+ring = ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120)) # io_uring_setup
+ring < 0 or os.set_inheritable(ring, True)
+os.execv(sys.argv[1], sys.argv[1:])' "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+    ns_until 10 "the client" grep -q tcp_nodelay "/proc/${NS_PID[client]}/comm"
+    readlink "/proc/${NS_PID[client]}"/fd/* | grep -q io_uring || cannot_here "this kernel makes no io_uring"
+    diagnose_once --pid "${NS_PID[client]}" --for 1
+    expect_no_part stderr "no preload reaches it"
+    says "$T/o.json" 'rows[0]["process"]["reachable"] is True'
+    run "$NS" doctor --pid "${NS_PID[client]}"
+    expect 1 output has "reason: LD_PRELOAD was not set when it was started"
+}
+
 @test "a program that waits or makes sockets without libc is seen from outside, and no preload is proposed for it" {
     local program
     cat >"$T/own.c" <<'END'

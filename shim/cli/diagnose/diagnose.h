@@ -34,6 +34,7 @@ struct ns_row_process {
     enum ns_shim shim;                 /* of NS_SHIM_UNKNOWN nothing is said */
     bool is_reachable;                 /* by a preload */
     const char *unreachable;           /* why not, as doctor says it; NULL if it is, or unknown */
+    bool has_ring;                     /* an io_uring, by which it may read */
     struct ns_trial trial;             /* of --experiment */
     uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
     bool has_other_number; /* it is in another pid namespace, with a pid of its own there */

@@ -234,6 +234,8 @@ const char *ns_diagnosis_cure(const struct ns_row *row, unsigned number)
     const char *but = "";
     if (at && at->unreachable)
         but = ns_words("; but no preload reaches it: it %s", at->unreachable);
+    else if (at && at->has_ring && strstr(cure->does, ns_ack_name(NS_ACK_BEFORE_WAIT)))
+        but = "; more if it reads through its io_uring";
     return ns_words("%s: %s; a stalled request: %.1f ms now, %s%.1f ms with it%s%s", where,
                     cure->does, cure->from_ms, guess, fmax(cure->to_ms, 0.1),
                     cure->measured ? " (measured)" : "", but);

@@ -51,6 +51,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
     process->origin = facts.origin;
     process->unreachable = ns_reach_reason(ns_reach_judge_process(&facts));
     process->is_reachable = facts.has_elf && !process->unreachable;
+    process->has_ring = facts.has_ring;
 }
 
 /* The process of a connection. It is examined at once, since it may end the next moment. */

@@ -104,10 +104,7 @@ enum ns_reach_verdict ns_reach_judge_process(const struct ns_facts *facts)
         return verdict;
     if (facts->proc.secure)
         return NS_REACH_SECURE;
-    return facts->sockets == 0                     ? verdict
-           : facts->own_calls == NS_OWN_CALLS_RING ? NS_REACH_RING
-           : facts->own_calls == NS_OWN_CALLS_RAW  ? NS_REACH_RAW
-                                                   : verdict;
+    return facts->own_calls ? NS_REACH_RAW : verdict;
 }
 
 /* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD. */
