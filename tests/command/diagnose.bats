@@ -105,11 +105,11 @@ diagnosed() {
         --connections 0 "$port" 0
     run "$T/static-client" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
-    # If both programs are static, only a change of their source helps.
+    # If both programs are static, only a cure from outside helps.
     diagnosed -- bash -c '
         rm -f "$0/port"; "$0/static-server" --connections 0 0 0 >"$0/port" & until grep -qs port "$0/port"; do sleep 0.01; done
         "$0/static-client" --warmup 10 127.0.0.1 "$(sed -nE "1s/.*port ([0-9]+).*/\1/p" "$0/port")" 40; kill $!' "$T"
-    expect_part stderr "next: set TCP_NODELAY, or write each request at once, in the source of static-client"
+    expect_part stderr " & $(realpath "$NS") cure --follow --pid \$!"
     says "$T/o.json" 'o["grade"] == "proven" and o["proposal"] is None'
 }
 
@@ -693,7 +693,7 @@ PYTHON
 
 @test "no file is made without a result, and a file that cannot be written is an error" {
     run --separate-stderr "$NS" diagnose --write-policy "$T/none.json" -- true
-    expect 0 stderr has "policy: '$T/none.json' is not written, as there is nothing to cure"
+    expect 0 stderr has "policy: '$T/none.json' is not written, as it would end no stall"
     run -127 --separate-stderr "$NS" diagnose --json="$T/o.json" --html "$T/o.html" -- no-such-program
     [[ ! -e $T/none.json && ! -e $T/o.json && ! -e $T/o.html ]]
     run --separate-stderr "$NS" diagnose --html /dev/full -- true

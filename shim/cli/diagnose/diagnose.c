@@ -96,7 +96,7 @@ static int report_all(const struct ns_diagnosis *diagnosis, const struct ns_chil
     ns_report_advise(&report);
     ns_report_print(&report, ns_output_columns(stderr));
     if (policy.name && !report.policy)
-        ns_print(stderr, "policy: '%s' is not written, as there is nothing to cure\n", policy.name);
+        ns_print(stderr, "policy: '%s' is not written, as it would end no stall\n", policy.name);
     if (child && !running)
         status = add_status(child->status, status);
     if (!written)

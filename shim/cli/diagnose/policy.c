@@ -284,6 +284,25 @@ static bool is_curable(pid_t pid)
     return !ns_state_is_gone(AT_FDCWD, path);
 }
 
+/* The program that was started, with the connections that it opens treated from outside. */
+static const char *follow(const struct ns_report *report)
+{
+    return ns_words("%s & %s cure --follow --pid $!", joined(report->program, true),
+                    quoted(report->command));
+}
+
+/* What treats the connections that a process opens, or the next one of its program, if no preload
+ * reaches either end. */
+static const char *treat(const struct ns_report *report, const struct ns_row_process *process)
+{
+    if (process->origin.unit[0])
+        return ns_words("%s cure --unit %s", quoted(report->command), quoted(process->origin.unit));
+    return report->program ? follow(report)
+                           : ns_words("set TCP_NODELAY, or write each request at once, in the "
+                                      "source of %s",
+                                      process->name);
+}
+
 /* What may decide a doubt: the view from inside, or, of a process that cannot be started again with
  * a preload, whether it is faster with TCP_NODELAY. */
 static const char *trial(const struct ns_report *report, struct ns_row_process *process)
@@ -295,10 +314,7 @@ static const char *trial(const struct ns_report *report, struct ns_row_process *
     if (is_curable(process->pid))
         return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);
-    if (!report->program)
-        return NULL;
-    return ns_words("%s & %s cure --follow --pid $!  # is it faster then?",
-                    joined(report->program, true), command);
+    return report->program ? ns_words("%s  # is it faster then?", follow(report)) : NULL;
 }
 
 /* The row whose peer took longest, and seems to have waited for something behind it; NULL: none, or
@@ -336,9 +352,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
     if (first && first->conclusion.stalls && !(slow && own_end(first) == slow)) {
         const struct ns_row *own = own_end(first);
         return is_out_of_reach(own)
-                   ? ns_words("set TCP_NODELAY, or write each request at once, in "
-                              "the source of %s",
-                              own->process->name)
+                   ? treat(report, own->process)
                    : ns_report_command(report, first, own->process->unreachable ? 1 : 0);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
