@@ -9,35 +9,53 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { COLUMNS = 80 }; /* of the lines that are not written to a terminal */
+
+/* A text behind its name. A terminal gets lines that are broken between words. */
+static void print_item(const char *name, int width, const char *text)
+{
+    const int column = ns_print(stdout, *text ? "%-*s " : "%-*s", width, name);
+    ns_print_words(stdout, text, column, column, ns_output_columns(stdout));
+}
+
+static void print_prose(const char *text)
+{
+    const int columns = ns_output_columns(stdout);
+    char *line = ns_words("%s", text);
+    if (columns == 0) {
+        ns_print_lines(stdout, text);
+        return;
+    }
+    for (char *end = line; (end = strchr(end, '\n'));)
+        *end = ' ';
+    ns_print_words(stdout, line, 0, 0, columns);
+}
+
 /* One line for each way to use the verb. */
 static void print_usage(const struct ns_verb *verb)
 {
     const char *before = "usage: ";
     for (const char *way = verb->usage, *end; way; way = *end ? end + 1 : NULL) {
         end = strchrnul(way, '\n');
-        ns_print(stdout, "%snagleshim %s%s%.*s\n", before, verb->word, end > way ? " " : "",
-                 (int)(end - way), way);
+        print_item(ns_words("%snagleshim %s", before, verb->word), 0,
+                   ns_words("%.*s", (int)(end - way), way));
         before = "       ";
     }
 }
 
 static void print_main(void)
 {
-    ns_print(stdout,
-             "usage: nagleshim COMMAND [OPTIONS]\n"
-             "Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n"
-             "\n"
-             "commands:\n");
+    ns_print(stdout, "usage: nagleshim COMMAND [OPTIONS]\n");
+    print_prose("Ends the stalls of Nagle's algorithm and delayed ACKs in unmodified programs.\n");
+    ns_print(stdout, "\ncommands:\n");
     for (const struct ns_verb *verb = ns_verbs; verb->word; verb++)
-        ns_print(stdout, "  %-9s %s\n", verb->word, verb->summary);
+        print_item(ns_words("  %s", verb->word), 11, verb->summary);
     ns_print(stdout, "\nenvironment:\n");
-#define NS_VARIABLE(name, text) ns_print(stdout, "  %-21s %s\n", #name, text);
+#define NS_VARIABLE(name, text) print_item("  " #name, 23, text);
 #include "cli/variables.def"
 #undef NS_VARIABLE
     ns_print(stdout, "\nexit status: see nagleshim(1)\n");
 }
-
-enum { COLUMNS = 80 };
 
 static const char *name(const struct ns_verb_option *option)
 {
@@ -65,13 +83,13 @@ static void print_options(const char *verb)
     for (const struct ns_verb_option *option = ns_verb_options; option->name; option++) {
         if (!is_of(option, verb))
             continue;
-        ns_print(stdout, "  %-*s  %s\n", width, name(option), option->text);
+        print_item(ns_words("  %s", name(option)), width + 3, option->text);
         if (option->takes < NS_TAKES_SEND)
             continue;
         /* The words that it takes, below its text; further left if they are too long. */
         const char *words = ns_words_join(option->takes, ", ");
         int left = COLUMNS - (int)strlen(words);
-        ns_print(stdout, "%*s%s\n", left < width + 4 ? left : width + 4, "", words);
+        print_item("", (left < width + 4 ? left : width + 4) - 1, words);
     }
 }
 
@@ -83,7 +101,8 @@ bool ns_help_print(const char *command)
     if (!verb)
         return !command;
     print_usage(verb);
-    ns_print_lines(stdout, ns_words("\n%s", verb->about));
+    ns_print(stdout, "\n");
+    print_prose(verb->about);
     print_options(verb->word);
     return true;
 }
@@ -93,5 +112,5 @@ void ns_help_usage(void)
     ns_print(stderr, "usage: nagleshim COMMAND [OPTIONS]; all commands: nagleshim help\n"
                      "  nagleshim diagnose -- PROGRAM  does it stall?\n"
                      "  nagleshim run -- PROGRAM       run it without the stalls\n"
-                     "  nagleshim cure --unit NAME     end those of a service that runs\n");
+                     "  nagleshim cure --unit NAME     end the stalls of a running service\n");
 }

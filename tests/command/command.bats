@@ -33,6 +33,19 @@ load ../helpers/command
     expect 0 output is "$by_option"
 }
 
+@test "on a terminal of 40 columns the help is broken between words" {
+    local words
+    ns_python
+    for words in help "help run" "help host" "top --help"; do
+        # shellcheck disable=SC2086 # several words
+        "$python" -c 'import pty, sys; pty.spawn(["sh", "-c", "stty cols 40; exec \"$@\"", "sh", *sys.argv[1:]])' \
+            "$NS" $words >"$T/seen" </dev/null
+        grep -q "nagleshim" "$T/seen"
+        # Only a long word, as a path, goes beyond the edge.
+        [[ -z $(tr -d '\r' <"$T/seen" | awk 'length($0) > 40 && NF > 1') ]]
+    done
+}
+
 @test "--help after other options prints the help, too" {
     run --separate-stderr "$NS" run --send app --help
     expect 0 output has "usage: nagleshim run"
