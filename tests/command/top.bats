@@ -90,7 +90,7 @@ END
     run "$NS" top --json --pid "${NS_PID[client]}"
     jq -e '[.rows[] | .lost_ms_per_second] | add < 2000' <<<"$output"
     run "$NS" top --once --pid "${NS_PID[client]}"
-    grep -qE '^ +(\?|0\.0) .* '"${NS_PID[client]}"' client ' <<<"$output" || grep -qE '^ +[0-9]{1,3}\.[0-9] .* '"${NS_PID[client]}"' client ' <<<"$output"
+    grep -qE '^ +(\? +\?|0\.0 +0%) .* '"${NS_PID[client]}"' client ' <<<"$output" || grep -qE '^ +[0-9]{1,3}\.[0-9] .* '"${NS_PID[client]}"' client ' <<<"$output"
     # The control: a client that stalls is shown to.
     posts stalls
     watched

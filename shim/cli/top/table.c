@@ -83,17 +83,18 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
     for (size_t i = 0;
          i < top->interval.n_rows && i < most && ns_top_is_shown(top->interval.rows[i]); i++) {
         const struct ns_row *row = top->interval.rows[i];
-        char lost[16];
+        char lost[16], share[16] = "?";
         bool is_unknown = row->holds_rate > 0 && row->verdict.grade == NS_GRADE_CANNOT_TELL;
         snprintf(lost, sizeof lost,
                  is_unknown          ? "? "
                  : ns_top_waits(row) ? "(%.1f)"
                                      : "%.1f ",
                  row->lost_rate);
-        ns_print(out, "%8s %4.0f%% %s%*s %7d %-6s %-8s %7.1f %s\n", lost, row->share * 100,
-                 row->process->name, width - places(row->process->name), "", row->process->pid,
-                 ns_role_name(row->role), ns_row_library(row->process), row->holds_rate,
-                 describe_peer(row));
+        if (!is_unknown)
+            snprintf(share, sizeof share, "%.0f%%", row->share * 100);
+        ns_print(out, "%8s %5s %s%*s %7d %-6s %-8s %7.1f %s\n", lost, share, row->process->name,
+                 width - places(row->process->name), "", row->process->pid, ns_role_name(row->role),
+                 ns_row_library(row->process), row->holds_rate, describe_peer(row));
     }
 }
 
