@@ -495,6 +495,9 @@ GROUPS
     run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
         --pid "${NS_PID[server]}" --for 1
     expect 3 stderr has "process ${NS_PID[server]}: permission denied: "
+    # Such a process, at the other end, has no number.
+    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose -- "${stalling[@]}"
+    expect_part stderr "another user's process, server on "
     # This is also true if a child of the process belongs to the caller.
     ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
     sleep 0.3

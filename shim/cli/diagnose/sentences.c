@@ -29,7 +29,7 @@ const char *ns_words_address(const struct ns_address *address)
 
 const char *ns_words_process(const struct ns_row_process *process)
 {
-    return ns_words("%s[%d]", process->name, process->pid);
+    return process->pid ? ns_words("%s[%d]", process->name, process->pid) : process->name;
 }
 
 const char *ns_words_process_apart(const struct ns_row_process *process,
