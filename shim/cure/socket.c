@@ -147,6 +147,11 @@ static int change_socket(struct ns_cure_change *change)
         (then.nodelay >= 0 || then.delack >= 0 || then.mark >= 0))
         return NS_CURE_EARLIER;
     const int error = change->dry_run ? 0 : set_values(fd, &then);
+    /* With a mark and without TCP_NODELAY, a listener would seem to have its program's value. */
+    if (error && then.mark >= 0) {
+        set(fd, TCP_NODELAY, now.nodelay);
+        set(fd, NS_MARK_OPTION, now.mark);
+    }
     if (error)
         return error;
     /* Before Linux 6.17 a limit is removed that was perhaps never set. */

@@ -161,6 +161,30 @@ END
     [[ $output == "$before" ]]
 }
 
+# refuse_option N COMMAND...: its Nth call of setsockopt fails.
+refuse_option() {
+    run --separate-stderr strace -qqfo "$T/trace" -e trace=setsockopt -e inject=setsockopt:error=EPERM:when="$1" "${@:2}"
+}
+
+@test "if an option cannot be set, as somebody's BPF program may have it, nothing is left behind that stops the next cure or undo" {
+    ns_needs_strace
+    local n
+    start_options
+    for n in {1..12}; do
+        refuse_option "$n" "$NS" cure --pid "${NS_PID[options]}"
+        cure --pid "${NS_PID[options]}"
+        echo >&7
+        expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
+        refuse_option "$n" "$NS" cure --undo --pid "${NS_PID[options]}"
+        cure --undo --pid "${NS_PID[options]}"
+        echo >&7
+        expect_options "listener 0 .*" "client 0 .*" "server 0 .*"
+    done
+    cure --pid "${NS_PID[options]}"
+    echo >&7
+    expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
+}
+
 @test "one undo reverts two runs with different policies" {
     local limit
     limit=$(limit)
