@@ -74,9 +74,11 @@ static int select_directory(struct ns_groups *groups, const char *path)
     struct ns_group *group = ns_groups_with(groups, id);
     if (!group && id)
         group = ns_groups_add(groups, path, id);
-    if (group)
-        group->selected = true;
-    return group ? 0 : -ENOENT;
+    if (!group)
+        return -ENOENT;
+    group->selected = true;
+    snprintf(group->path, sizeof group->path, "%s", path);
+    return 0;
 }
 
 int ns_group_root(char path[PATH_MAX])
@@ -209,18 +211,20 @@ static bool add_processes_of(void *context, const char *path)
 {
     struct members *members = context;
     char file[PATH_MAX + 16];
-    int pid;
+    int pid, added, error = 0;
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
     NS_AUTO_FCLOSE FILE *stream = fopen(file, "re");
     while (stream && fscanf(stream, "%d", &pid) == 1)
-        if (pid > 0)
-            ns_owners_add(members->owners, pid, members->now);
-        else
+        if (pid == 0)
             members->unseen.processes++;
+        else if ((added = ns_owners_add(members->owners, pid, members->now)) && added != -ESRCH)
+            error = added;
     /* A user may make its path too long, or its type threaded. */
-    if ((!stream || ferror(stream)) && errno != ENOENT && errno != ENODEV) {
+    if ((!stream || ferror(stream)) && errno != ENOENT && errno != ENODEV)
+        error = -errno;
+    if (error) {
         members->unseen.groups++;
-        members->unseen.error = -errno;
+        members->unseen.error = error;
     }
     return false;
 }

@@ -65,6 +65,8 @@ static int open_pins(bool make)
     struct statfs fs;
     struct stat st;
     NS_AUTO_CLOSE int above = open(NS_GROUP_BPF, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (above < 0 && errno != ENOENT && errno != ENOTDIR)
+        return -errno;
     if (above < 0 || fstatfs(above, &fs) != 0 || (unsigned long)fs.f_type != BPF_FS_MAGIC)
         return -ENXIO;
     if (make && geteuid() != 0)
@@ -327,7 +329,9 @@ static int cure(struct ns_group *group, const int loaded[], unsigned how)
     struct stat st;
     int error = 0;
     NS_AUTO_CLOSE int directory = open(group->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0 || fstat(directory, &st) != 0 || st.st_ino != group->id)
+    if (directory < 0)
+        return -errno;
+    if (fstat(directory, &st) != 0 || st.st_ino != group->id)
         return -ENOENT;
     group->kept = how & NS_GROUPS_KEEP && pins >= 0 && access(name_of(group->id, ""), F_OK) == 0;
     /* The readiness probe of a cure --follow asks beside it. */

@@ -570,6 +570,21 @@ only_group_is_named() {
     "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id"
 }
 
+@test "no undo that has too few descriptors to see the group's processes is said to be complete" {
+    local n
+    start_options
+    for n in {6..14}; do
+        cure --cgroup "$group"
+        run --separate-stderr "${inside[@]}" prlimit --nofile="$n:$n" "$NS" cure --undo --cgroup "$group"
+        [[ $status -ne 0 ]] || options_are 'client 0' 'server 0' 'nodelay 1'
+        run --separate-stderr "${inside[@]}" prlimit --nofile="$n:$n" "$NS" cure --cgroup "$group"
+        expect_no_part stderr 'the group has ended'
+    done
+    cure --undo --cgroup "$group"
+    expect_status 0
+    options_are 'client 0' 'server 0' 'nodelay 1'
+}
+
 @test "a group in which an undo did not finish has the cure of the group above it" {
     mkdir "$group/inner"
     options_in=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
