@@ -71,7 +71,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     if (__builtin_expect(flags & MSG_WAITALL || NS_GET(conn, flags) & NS_LOWAT, 0)) {
         ns_in_waits(fd, conn);
         if (flags & MSG_WAITALL)
-            ns_in_begin_whole(fd, conn, false);
+            ns_in_begin_whole(fd, conn, ns_conn_is_shared(conn));
         return false;
     }
     if (may_try && NS_GET(conn, held) && ns_conn_burst(conn).ahead)
@@ -98,19 +98,22 @@ static void note_second_read(int fd, struct ns_conn *conn, struct ns_ack_state s
 }
 
 /* Writes that the library cannot see may have begun the interactive mode. After data that came when
- * the kernel's delayed ACK would have released it, the kernel is asked at the next reads, but not
- * at those that follow another one at once. */
+ * the kernel's delayed ACK would have released it, the kernel is asked at this and the next reads,
+ * but not at those that follow another one at once. If another process may write, it is also asked
+ * once after any pause, since a forked child that reads once learns nothing from the time. */
 static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, uint32_t us)
 {
     unsigned age = ns_ack_age(*state, us), asks = NS_GET(conn, asks);
-    if (state->interactive || !state->here || !age)
+    if (state->interactive || !age)
         return;
-    if (is_late(fd, conn, state, age, 1)) {
-        NS_PUT(conn, asks, 64);
-    } else if (asks) {
-        NS_PUT(conn, asks, (uint8_t)(asks - 1));
-        state->interactive = ns_kernel_delays_acks(fd);
-    }
+    if (state->here && is_late(fd, conn, state, age, 1))
+        asks = 64;
+    else if (!asks && ns_conn_is_shared(conn))
+        asks = !state->here || age >= NS_ACK_LIMITED;
+    if (!asks)
+        return;
+    NS_PUT(conn, asks, (uint8_t)(asks - 1));
+    state->interactive = ns_kernel_delays_acks(fd);
 }
 
 /* Has the data waited for an ACK? Nagle's algorithm holds no full segment: that waited for the line

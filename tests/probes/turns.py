@@ -25,7 +25,7 @@
 #   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
-#   childN      in a forked child; startedN: in a program that it starts
+#   childN      in a forked child; startedN: in a program that it starts; newN, newallN: in a new child each time
 #   spliceN     by splices into a pipe; SPLICE_F_NONBLOCK concerns only the pipe: the socket blocks
 #   attemptN    try to read, and poll if there is nothing; lookN tries only once
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
@@ -191,18 +191,21 @@ class End:
     def started(self, size):
         self.child(size, True)
 
-    def fork(self, size):
+    def fork(self, size, act=None):
         pid = os.fork()
         if pid == 0:
-            self.connection.sendall(bytes(size))
+            (act or self.write)(size)
             os._exit(0)
         os.waitpid(pid, 0)
 
+    def new(self, size):
+        self.fork(size, self.read)
+
+    def newall(self, size):
+        self.fork(size, self.all)
+
     def program(self, _):
-        pid = os.fork()
-        if pid == 0:
-            os.execv("/bin/true", ["true"])
-        os.waitpid(pid, 0)
+        self.fork("/bin/true", lambda path: os.execv(path, ["true"]))
 
     def splice(self, size):
         while size > 0:

@@ -96,6 +96,12 @@ compare() {
     cured ': r64 w32 w32' ': w64 started64'
 }
 
+@test "a new forked child for each answer does not stall if its parent writes the requests, or another child does" {
+    cured ': r64 w32 w32' ': w64 new64'
+    cured ': r64 w32 w32' ': w64 newall64'
+    cured 'w1 : r64 w32 w32' 'r1 : fork64 new64'
+}
+
 @test "a reader that uses splice with SPLICE_F_NONBLOCK does not stall" {
     cured ': r64 w32 w32' ': w64 splice64'
 }
@@ -191,6 +197,7 @@ short_connections() {
 
 @test "a process that reads requests does not stall if its forked children write the answers" {
     cured 'r1 : w100 w300 r50' 'w1 : r400 fork50'
+    cured 'r1 : w100 w300 r50' 'w1 : all400 fork50'
 }
 
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
