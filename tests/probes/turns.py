@@ -26,6 +26,7 @@
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
 #   childN      in a forked child; startedN: in a program that it starts; newN, newallN: in a new child each time
+#   threadN     each read in a new thread
 #   spliceN     by splices into a pipe; SPLICE_F_NONBLOCK concerns only the pipe: the socket blocks
 #   attemptN    try to read, and poll if there is nothing; lookN tries only once
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
@@ -228,10 +229,19 @@ class End:
                 (wait or self.poll)()
 
     @functools.cached_property
-    def wait_unseen(self):
+    def probe(self):
         import ctypes  # not at the start of every program
-        wait = ctypes.CDLL("build/probes/unseen_wait.so").unseen_wait
-        return functools.partial(wait, self.connection.fileno())
+        return ctypes.CDLL("build/probes/unseen_wait.so")
+
+    def wait_unseen(self):
+        self.probe.unseen_wait(self.connection.fileno())
+
+    def thread(self, size):
+        while size > 0:
+            got = self.probe.thread_read(self.connection.fileno(), size)
+            if got <= 0:
+                raise EOFError
+            size -= got
 
     def unseen(self, size):
         self.attempt(size, self.wait_unseen)

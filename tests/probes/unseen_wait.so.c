@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* A wait for input that no preloaded library sees, for turns.py. */
+/* For turns.py: a wait for input that no preloaded library sees, and a read in a new thread. */
 #include "raw.h"
 
+#include <pthread.h>
+
 void unseen_wait(int fd);
+long thread_read(int fd, size_t size);
 
 void unseen_wait(int fd)
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
     RAW(ppoll, &input, 1, NULL, NULL);
+}
+
+static void *read_one(void *at)
+{
+    static char data[65536];
+    const long *asked = at;
+    return (void *)recv((int)asked[0], data, (size_t)asked[1], 0);
+}
+
+long thread_read(int fd, size_t size)
+{
+    long asked[2] = {fd, (long)size};
+    pthread_t thread;
+    void *result;
+    return pthread_create(&thread, NULL, read_one, asked) || pthread_join(thread, &result)
+               ? -1
+               : (long)result;
 }
