@@ -17,15 +17,17 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-/* The ACKs of waits that will not be seen are limited, too. TCP_NODELAY would send what the program
- * itself corks. */
+/* The ACKs of waits that will not be seen are limited, too, but not for what is only written to: a
+ * limit would stay for the process that reads. TCP_NODELAY would send what the program itself
+ * corks. */
 static void push_and_limit(int fd, struct ns_conn *conn)
 {
     ns_push(fd, conn);
     if (NS_GET(conn, kind) != NS_CONN_MANAGED || NS_GET(conn, app_corks))
         return;
     ns_enforce_nodelay(fd, conn);
-    ns_delack_bound(fd, conn);
+    if (fd != STDOUT_FILENO && fd != STDERR_FILENO)
+        ns_delack_bound(fd, conn);
 }
 
 void ns_handover_unseen(int fd)

@@ -16,7 +16,7 @@
 #   fMS         read everything that comes in this time
 #   iN          only one round in N has the next word
 #   program     start a program, by fork and exec
-#   forkN       write N bytes in a forked child, which then ends
+#   forkN       write N bytes in a forked child, which then ends; cgiN: in a program whose output is the connection
 #   nodelay, delay, cork, uncork, quickack, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
 #
@@ -204,6 +204,13 @@ class End:
 
     def newall(self, size):
         self.fork(size, self.all)
+
+    def cgi(self, size):
+        def start(_):
+            os.dup2(self.connection.fileno(), 1)
+            os.execvp("head", ["head", f"-c{size}", "/dev/zero"])
+
+        self.fork(size, start)
 
     def program(self, _):
         self.fork("/bin/true", lambda path: os.execv(path, ["true"]))

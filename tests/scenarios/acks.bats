@@ -204,6 +204,10 @@ short_connections() {
     cured 'r1 : w100 w300 r50' 'w1 : all400 fork50'
 }
 
+@test "a process that reads requests does not stall if programs that it starts write the answers" {
+    cured 'r1 : w100 w300 r50' 'w1 : r400 cgi50' 9000
+}
+
 @test "what a program has learned of ACKs serves its next connection, also after it has closed the last one" {
     ns_serve server "$python" -S tests/probes/turns.py server 0 60 4 : r1 w1
     [[ $(NAGLESHIM_LOG=info LD_PRELOAD="$LIBRARY" "$python" 2>&1 3>&- -c "import socket, time
