@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --pid` gives the one reason why the library does not work in a process.
+# Waits: for the clock of file times, and for processes to be ready.
 # Each reason has its control: the same process without that reason.
 
 load ../helpers/doctor

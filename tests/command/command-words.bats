@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: One option and one word mean the same in every verb of the command.
+# Waits: each verb watches for a second.
 # shellcheck disable=SC2154 # bats sets $output and $status
 
 load ../helpers/command

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: What a hostile process or file shows does not hang the command, and the command opens nothing that could do harm.
+# Waits: the command gives each stuck process a second.
 # Parts: 3
 
 load ../helpers/doctor

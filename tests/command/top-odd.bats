@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: With any users, names, limits and namespaces, top works, prints what it cannot see, and does no harm to the terminal.
+# Waits: it watches for seconds what top prints.
 
 load ../helpers/common
 load ../helpers/top

@@ -101,15 +101,18 @@ says() {
     awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
 }
 
-# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line. Files with parts or long limits come first, because they take
-# longest. KIND is "Computes" for files with this word in their first comments, or "" for the others.
+# kind_of FILE: prints "Computes" or "Waits", if its first comments have this word.
+kind_of() {
+    awk '!/^#/ { exit } /^# (Computes|Waits): / { sub(":", "", $2); print $2; exit }' "$1"
+}
+
+# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line, for the files of this kind. Files with parts or long limits come
+# first, because they take longest.
 jobs_of() {
-    local kind=$1 file parts part tests word
+    local kind=$1 file parts part tests
     shift
     for file in "$@"; do
-        word=
-        ! says "$file" Computes >/dev/null || word=Computes
-        [[ $word == "$kind" ]] || continue
+        [[ $(kind_of "$file") == "$kind" ]] || continue
         tests=$(titles_of "$file" | grep -cE -- "${FILTER-}") || continue
         parts=$(says "$file" Parts) || parts=1
         ((parts <= tests)) || parts=$tests

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: tests/run always ends, counts every test, and leaves no process behind.
+# Waits: for limits of its own tests.
 # Each test runs tests/run in its own tree with a few small test files.
 
 load ../helpers/common
@@ -197,6 +198,19 @@ END
     PRINTED=$T/printed "$TREE/tests/run" 2>&1 3>&- </dev/null | cat >"$T/printed"
     cat "$T/printed"
     [[ $(tail -n 1 "$T/printed") == '2 passed, 0 failed, 0 skipped' ]]
+}
+
+@test "files that compute or wait take no place of the others" {
+    local file
+    for file in one two; do
+        tests $file/ends.bats <<<$'It ends if the others have run.\ntest "ends" { until [[ -e $T/Computes && -e $T/Waits ]]; do sleep 0.05; done; }'
+    done
+    for file in Computes Waits; do
+        tests one/$file.bats <<<$'It runs.\n# '"$file: a little"$'\n'"test \"$file\" { touch \"\$T/$file\"; }"
+    done
+    export T
+    JOBS=2 run_tests
+    [[ $status -eq 0 && ${output##*$'\n'} == '4 passed, 0 failed, 0 skipped' ]]
 }
 
 # unprivileged WORD...: sets "under" to words that start tests/run as root with the default capabilities of a container.

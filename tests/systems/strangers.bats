@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: CPython's own tests of its socket module have the same results with the library as without it.
+# Waits: many of those tests sleep.
 # `make check-strangers` runs more suites, of more packages.
 
 BATS_TEST_TIMEOUT=320
