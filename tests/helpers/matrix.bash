@@ -133,7 +133,13 @@ run_cell() {
     run_both
     echo "policy: $policy"
     if ! timing_is "$verdict" "$rounds"; then
-        not_as_expected "$verdict" "$rounds"
+        if [[ $name == record-paced && $verdict == flows ]]; then
+            # A record comes every 2 ms: an interruption makes as many late as come while it is longer than 20 ms, or 5 for the median.
+            is_late "20 + 2 * $stalls + ($median >= 5000) * $rounds" "expected: flows; $stalls of $rounds records are late, median $median us" \
+                "$delayed" "$(((rounds + warmup) / 4))"
+        else
+            not_as_expected "$verdict" "$rounds"
+        fi
     elif ! segments_are "$expected"; then
         # A segment more or less is a write that was interrupted. Where rounds should stall, delayed ACKs are no proof.
         [[ $verdict == flows ]] || delayed=0

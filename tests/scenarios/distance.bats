@@ -107,10 +107,15 @@ compare() {
 @test "one request in 40 in two pieces: the server learns from the first one that stalls" {
     local measured=server at_server=() at_client=() acks stalls words
     words=$(printf 'w210 r100 %.0s' {1..39})
-    turns "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
-    [[ $stalls -eq 6 ]]
+    in_time each_stalls 6 "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
     at_server=(env LD_PRELOAD="$LIBRARY")
     in_time most_stalls 2 6 "240 1 nodelay : r210 s5 w100" "6 1 : $words m75 w10 w200 r100"
+}
+
+# each_stalls ROUNDS SERVER CLIENT: the control. An interruption for as long as a delayed ACK takes lets a round flow.
+each_stalls() {
+    turns "${@:2}"
+    ((stalls == $1)) || is_late "40 * ($1 - $stalls)" "$stalls of $1 rounds stall"
 }
 
 # most_stalls MOST ROUNDS SERVER CLIENT: so many of the rounds may stall, over a new line.
@@ -118,7 +123,7 @@ most_stalls() {
     line 10000
     [[ -z ${route-} ]] || $route
     turns "${@:3}"
-    ((stalls <= $1)) || is_late "20 * ($stalls - $1)" "$stalls of $2 rounds stall"
+    ((stalls <= $1)) || is_late "${misled:-20 * ($stalls - $1)}" "$stalls of $2 rounds stall"
 }
 
 @test "jitter of 20 ms does not look like a peer that waits for ACKs" {
@@ -140,6 +145,9 @@ most_stalls() {
 
 @test "a piece that is larger than this end's own segments may still be late" {
     local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls route=small_segments
+    # Answers that an interruption of 8 ms delays look late by chance. After two of them ACKs are skipped until three answers have
+    # stalled, and after two more until seven have.
+    local misled=32
     in_time most_stalls 6 60 '60 1 : r100 w20 w900' '60 1 : w100 m55 r920'
 }
 
@@ -180,9 +188,9 @@ fills() {
     line "$@"
     trickle 1000 2000 env LD_PRELOAD="$LIBRARY" NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE="$T/log"
     grep -q ' TCP_NODELAY set [1-9]' "$T/log"
-    # One percent of the records are later than the 99th percentile.
+    # What an interruption holds up, the line cannot catch up with for hundreds of records: each of them is later by its time.
     holds "$median < 1.1 * $without && $p99 < 1.5 * $longest" ||
-        is_late "($p99 - 1.5 * $longest > 0) * 20 * ($p99 - 1.5 * $longest) / 1000 + ($median >= 1.1 * $without) * ($median - $without)" \
+        is_late "($p99 >= 1.5 * $longest) * ($p99 - 1.5 * $longest) / 1000 + ($median >= 1.1 * $without) * ($median - $without) / 1000" \
             "median $median us, 99th percentile $p99; without the library $without and $longest"
 }
 
