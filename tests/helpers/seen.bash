@@ -203,15 +203,18 @@ seen_once() {
     seen_missed "$python" -S tests/helpers/seen.py "$T" cured "${row[flags]-}"
 }
 
-# seen CASE
+# seen CASE. A row that must stall has its control.
 seen() {
-    local site port=$((20000 + BATS_TEST_NUMBER * 10)) counters
+    local inside other site port=$((20000 + BATS_TEST_NUMBER * 10)) counters
     local -A row=()
     NS=$(realpath build)/nagleshim
     seen_row "$1"
     seen_needs
     make_site
-    (seen_control) 3>&- || return 1
-    "$python" -S tests/helpers/seen.py "$T" control "${row[says]}" "${row[rounds]}" || return
+    read -r _ inside _ other <<<"${row[says]}"
+    if [[ $inside == proven || $other == likely ]]; then
+        (seen_control) 3>&- || return 1
+        "$python" -S tests/helpers/seen.py "$T" control "${row[rounds]}" || return
+    fi
     in_time seen_once
 }
