@@ -4,26 +4,6 @@
 
 load ../helpers/groups
 
-# rounds WHO SERVER CLIENT: 20 requests. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO, "server", "client" or both,
-# are in the group. Sets median, in ms. A caller's && switches set -e off in here.
-rounds() {
-    local -n out=median
-    local end how command
-    for end in server client; do
-        [[ $end == server ]] && read -ra how <<<"$2" || read -ra how <<<"$3"
-        command=("$PROBES/uring_rounds" "$end" libc libc "${how[@]}")
-        [[ $1 != *"$end"* ]] || command=("${in_group[@]}" "${command[@]}")
-        if [[ $end == server ]]; then
-            ns_serve server "${command[@]}" 0 || return
-        else
-            "${command[@]}" --warmup 20 127.0.0.1 "$port" 20 >"$T/client.out" || return
-        fi
-    done
-    ns_join server || return
-    out=$(awk '{ for (i = 1; i < NF; i++) if ($i == "median_us") print $(i + 1) / 1000 }' "$T/client.out")
-    echo "$* takes $out ms"
-}
-
 # median_is WORD, with the kernel's delayed ACK "stalls", and with a limited one "waits". With TCP_NODELAY, "flows", there were
 # hardly any delayed ACKs since the last call; otherwise each of at least 30 requests waits for one.
 median_is() {
@@ -36,25 +16,45 @@ median_is() {
     esac || wrong "the median of $median ms with $delayed delayed ACKs is not: $1"
 }
 
+# rounds WORD WHO SERVER CLIENT: 20 requests, whose median (ms) is WORD. SERVER and CLIENT are "READ PIECES" of uring_rounds; WHO,
+# "server", "client" or "none", is in the group.
+rounds() {
+    local end how command
+    for end in server client; do
+        [[ $end == server ]] && read -ra how <<<"$3" || read -ra how <<<"$4"
+        command=("$PROBES/uring_rounds" "$end" libc libc "${how[@]}")
+        [[ $2 != "$end" ]] || command=("${in_group[@]}" "${command[@]}")
+        if [[ $end == server ]]; then
+            ns_serve server "${command[@]}" 0
+        else
+            "${command[@]}" --warmup 20 127.0.0.1 "$port" 20 >"$T/client.out"
+        fi
+    done
+    ns_join server
+    median=$(awk -v us="$(field median_us "$T/client.out")" 'BEGIN { print us / 1000 }')
+    echo "$* takes $median ms"
+    median_is "$1"
+}
+
 @test "new connections of a group: two writes flow, answers in two writes wait for a limited ACK, until the undo" {
     local flows=flows
     sets_nodelay || flows=stalls
-    rounds client 'libc 1' 'libc 2' && median_is stalls
-    rounds client 'libc 2' 'libc 1' && median_is stalls
+    rounds stalls client 'libc 1' 'libc 2'
+    rounds stalls client 'libc 2' 'libc 1'
     cure --cgroup "$group"
     expect_status 0
     [[ $flows == stalls ]] || expect_part output "$group: the kernel will cure new connections, until --undo or the end of the group"
     programs_are 1
-    rounds client 'libc 1' 'libc 2' && median_is $flows
-    rounds client 'libc 2' 'libc 1' && median_is waits
-    rounds server 'libc 2' 'libc 1' && median_is $flows
-    rounds none 'libc 1' 'libc 2' && median_is stalls
-    rounds client 'libc 2' 'ring 1' && median_is waits
+    rounds $flows client 'libc 1' 'libc 2'
+    rounds waits client 'libc 2' 'libc 1'
+    rounds $flows server 'libc 2' 'libc 1'
+    rounds stalls none 'libc 1' 'libc 2'
+    rounds waits client 'libc 2' 'ring 1'
     cure --undo --all
     expect 0 output has "$group: the kernel will no longer "
     programs_are 0
     run ! "${inside[@]}" ls /sys/fs/bpf/nagleshim
-    rounds client 'libc 1' 'libc 2' && median_is stalls
+    rounds stalls client 'libc 1' 'libc 2'
 }
 
 @test "static programs in Go and C, and one of 32 bits, are cured like others" {
@@ -367,10 +367,10 @@ while True:
     cure --cgroup "$group/inner" --policy "$(policy ack '{"send": "app"}')"
     "$python" tests/helpers/bpf.py reply "$group/inner"
     cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
-    rounds client 'libc 1' 'libc 2' && median_is stalls
+    rounds stalls client 'libc 1' 'libc 2'
     # An inner group without a rule for the connection leaves it to the outer one.
     cure --cgroup "$group/inner" --policy "$(policy none '{"match": {"local": "1"}}')"
-    rounds client 'libc 1' 'libc 2' && median_is flows
+    rounds flows client 'libc 1' 'libc 2'
 }
 
 @test "a program's own TCP_SAVE_SYN and the TCP_NODELAY of its listeners and of unconnected sockets stay as they are" {
@@ -435,20 +435,24 @@ if sys.argv[1:]:
     time.sleep(60)
 END
     "$python" "$T/mptcp.py" >"$T/without" || cannot_here 'the kernel has no MPTCP'
-    median=$(field median "$T/without") && median_is stalls
+    median=$(field median "$T/without")
+    median_is stalls
     cure --cgroup "$group"
     ns_start mptcp "${in_group[@]}" "$python" "$T/mptcp.py" stay
     ns_wait_for "$T/mptcp.out" median
-    median=$(field median "$T/mptcp.out") && median_is flows
+    median=$(field median "$T/mptcp.out")
+    median_is flows
     cure --cgroup "$group"
     expect 0 output has '1 socket not changed: the kernel treats the connections that they accept'
     # The rules' addresses decide.
     cure --cgroup "$group" --policy "$(policy none '{"match": {"remote": "127.0.0.2"}}')"
     "${in_group[@]}" "$python" "$T/mptcp.py" >"$T/none"
-    median=$(field median "$T/none") && median_is stalls
+    median=$(field median "$T/none")
+    median_is stalls
     cure --cgroup "$group" --policy "$(policy some '{"match": {"remote": "127.0.0.1"}}')"
     "${in_group[@]}" "$python" "$T/mptcp.py" >"$T/some"
-    median=$(field median "$T/some") && median_is flows
+    median=$(field median "$T/some")
+    median_is flows
 }
 
 @test "each reason is the true one: no rule, too many programs of others, nothing to undo, a hidden mount, missing rights" {
