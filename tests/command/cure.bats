@@ -109,55 +109,44 @@ END
     cure --pid "${NS_PID[options]}"
     expect_status 0
     [[ -z $mptcp ]] || expect_part output '1 socket not changed: an undo could not restore the options of MPTCP sockets'
-    echo >&7
-    expect_options "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
-    echo "server 0" >&7
-    expect_options "server 0 $limit"
-    echo connect >&7
-    expect_options "accepted 1 $limit" "later 0 .*"
+    options_are "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
+    words="server 0" options_are "server 0 $limit"
+    words=connect options_are "accepted 1 $limit" 'later 0'
     cure --undo --all --dry-run
     expect_part output ": would change "
     cure --undo --all
     expect 0 output has ": TCP_NODELAY restored on "
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*" "accepted 1 .*"
+    options_are 'listener 0' 'client 0' 'server 0' 'nodelay 1' 'accepted 1'
     [[ $limit == none || $output != *" $limit"* ]]
     cure --undo --all
     expect 0 stderr is "nagleshim cure: no socket was restored"
     # A program with TCP_SAVE_SYN of its own.
-    local words
-    for words in 'listener 1 27' 'listener 1' connect 'accepted 1'; do
-        echo "$words" >&7
-        expect_options
+    local step
+    for step in 'listener 1 27' 'listener 1' connect 'accepted 1'; do
+        words=$step options_are
     done
     cure --undo --all
     expect 0 stderr is "nagleshim cure: no socket was restored"
-    echo 'listener 0' >&7
-    expect_options "listener 0 .*" "accepted 1 .*"
+    words='listener 0' options_are 'listener 0' 'accepted 1'
     cure --pid "${NS_PID[options]}"
-    echo >&7
-    expect_options "listener 0 .*" "accepted 1 .*"
+    options_are 'listener 0' 'accepted 1'
 }
 
 @test "if the command has the library, too, as with /etc/ld.so.preload, the library leaves the sockets of others alone" {
     local limit before
     limit=$(limit)
     start_options
-    echo >&7
-    expect_options
+    options_are
     before=$output
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --pid "${NS_PID[options]}" --dry-run
-    echo >&7
-    expect_options
+    options_are
     [[ $output == "$before" ]]
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --pid "${NS_PID[options]}"
     expect 0 output has ": TCP_NODELAY set on "
-    echo >&7
-    expect_options "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
+    options_are "listener 1 $limit" "client 1 $limit" "server 1 $limit" "nodelay 1 $limit" "other 1 $limit"
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" cure --undo --pid "${NS_PID[options]}"
     expect 0 output has ": TCP_NODELAY restored on "
-    echo >&7
-    expect_options
+    options_are
     [[ $output == "$before" ]]
 }
 
@@ -192,11 +181,9 @@ refuse_option() {
     cure --pid "${NS_PID[options]}" --policy "$(policy ack '{"match": {}, "send": "app", "ack": "before-wait"}')"
     cure --pid "${NS_PID[options]}"
     expect_status 0
-    echo >&7
-    expect_options "client 1 $limit"
+    options_are "client 1 $limit"
     cure --undo --all
-    echo >&7
-    expect_options "client 0 .*" "listener 0 .*" "nodelay 1 .*"
+    options_are 'client 0' 'listener 0' 'nodelay 1'
     [[ $limit == none || $output != *" $limit"* ]]
 }
 
@@ -204,24 +191,19 @@ refuse_option() {
     start_options
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 3
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
-    echo >&7
-    expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
-    echo connect >&7
-    expect_options "later .*"
+    options_are 'listener 1' 'client 1' 'server 1'
+    words=connect options_are later
     ns_join cure
     grep -qE 'python3?.*: TCP_NODELAY restored on [0-9]' "$T/cure.out"
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*" "server 0 .*" "nodelay 1 .*" "later 0 .*"
+    options_are 'listener 0' 'client 0' 'server 0' 'nodelay 1' 'later 0'
     # A signal ends it earlier.
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 100
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
     ns_stop cure
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*"
+    options_are 'listener 0' 'client 0'
     # If nobody reads its output, they are restored, too.
     "$NS" cure --pid "${NS_PID[options]}" --for 1 | true
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*"
+    options_are 'listener 0' 'client 0'
     cure --list
     expect_no_part output "(pid ${NS_PID[options]})"
 }
@@ -230,22 +212,18 @@ refuse_option() {
     start_options
     # This one sets nothing on the listener, so that what it accepts later is new.
     cure --pid "${NS_PID[options]}" --policy "$(policy client '{"match": {"role": "client"}}')"
-    echo >&7
-    expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
+    options_are 'listener 0' 'client 1' 'server 0'
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --for 2
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
-    echo >&7
-    expect_options "listener 1 .*" "client 1 .*" "server 1 .*"
+    options_are 'listener 1' 'client 1' 'server 1'
     ns_join cure
     grep -qE 'python3?.*: [0-9] sockets not changed: another cure has set their options' "$T/cure.out"
-    echo >&7
-    expect_options "listener 0 .*" "client 1 .*" "server 0 .*"
+    options_are 'listener 0' 'client 1' 'server 0'
     cure --pid "${NS_PID[options]}" --for 0.5 --json
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" '[(one["earlier"], one["changed"]) for one in o["processes"]] == [(2, 3)]'
     cure --undo --pid "${NS_PID[options]}"
-    echo >&7
-    expect_options "client 0 .*" "nodelay 1 .*"
+    options_are 'client 0' 'nodelay 1'
 }
 
 @test "--list shows the processes with options that a cure has set, and changes nothing" {
@@ -259,8 +237,7 @@ refuse_option() {
     expect_status 0
     printf '%s\n' "$output" >"$T/o.json"
     says "$T/o.json" "[one['connections'] for one in o['processes'] if one['pid'] == ${NS_PID[options]}] == [4]"
-    echo >&7
-    expect_options "listener 1 .*" "client 1 .*"
+    options_are 'listener 1' 'client 1'
     cure --undo --pid "${NS_PID[options]}"
 }
 
@@ -272,29 +249,24 @@ refuse_option() {
     cure --pid "${NS_PID[other]}"
     cure --undo --pid "${NS_PID[other]}"
     expect 0 output has "(pid ${NS_PID[other]}): " output lacks "(pid ${NS_PID[options]}): "
-    echo >&7
-    expect_options "listener 1 .*" "client 1 .*"
+    options_are 'listener 1' 'client 1'
     cure --undo --all
     expect 0 output has "(pid ${NS_PID[options]}): "
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*"
+    options_are 'listener 0' 'client 0'
 }
 
 follow_options() {
     start_options
     ns_start cure "$NS" cure --pid "${NS_PID[options]}" --follow
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
-    echo connect >&7
-    expect_options
+    words=connect options_are
     for _ in {1..200}; do
-        echo >&7
-        expect_options
+        options_are
         ! grep -q '^later 1' <<<"$output" || break
         sleep 0.05
     done
     grep -q '^later 1' <<<"$output"
-    echo close >&7
-    expect_options 'closed after [0-9.]+ ms'
+    words=close options_are 'closed after [0-9.]+ ms'
     took=$(sed -nE 's/^closed after ([0-9.]+) ms/\1/p' <<<"$output")
     holds "$took < 20" || is_late "$took - 20" "the close took $took ms"
     ns_stop cure
@@ -482,8 +454,7 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     start_options
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --pid "${NS_PID[options]}"
     expect_status 3
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*"
+    options_are 'listener 0' 'client 0'
 }
 
 @test "an undo that lacks the permission for one of two processes restores the other one, and is no success" {
@@ -498,12 +469,10 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
     expect 1 output has "(pid ${NS_PID[other]}): 4 connections and 1 listener: TCP_NODELAY restored on 4" \
         stderr has "nagleshim cure: 1 process could not be examined: process ${NS_PID[options]} (python"
-    echo >&7
-    expect_options "listener 1 .*" "client 1 .*"
+    options_are 'listener 1' 'client 1'
     cure --undo --pid "${NS_PID[options]}" --pid "${NS_PID[other]}"
     expect 0 stderr is ''
-    echo >&7
-    expect_options "listener 0 .*" "client 0 .*"
+    options_are 'listener 0' 'client 0'
 }
 
 @test "processes for whose network namespaces there are too few descriptors are counted, and the status is 1" {

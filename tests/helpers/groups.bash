@@ -55,9 +55,3 @@ sees_setsockopt() {
 sets_nodelay() {
     "$python" -c 'import os; raise SystemExit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1))'
 }
-
-# options_are "NAME NODELAY"...: the program's sockets have these values, after it has read $words.
-options_are() {
-    echo "${words-}" >&7
-    expect_options "${@/%/ .*}"
-}

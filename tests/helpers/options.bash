@@ -29,3 +29,14 @@ expect_options() {
         grep -qxE -- "$line" <<<"$output" || wrong "no line '$line' in:"$'\n'"$output" || return
     done
 }
+
+# options_are ["NAME NODELAY [DELACK]"...]: the program's sockets have these values, after it has read $words.
+options_are() {
+    local line lines=()
+    for line; do
+        [[ $line == *' '*' '* ]] || line+=' .*'
+        lines+=("$line")
+    done
+    echo "${words-}" >&7
+    expect_options "${lines[@]}"
+}
