@@ -21,10 +21,11 @@ load ../helpers/top
     [[ $stderr =~ next:\ .*(' run -- '.*'  # in its namespaces'|" cure --pid $pid ") ]]
 }
 
-# sure PID OPTION: runs top, whose samples are late on a busy machine; then it cannot tell whose holds they are.
+# sure PID OPTION: runs top. If a tenth of some twenty answers come an eighth of a millisecond late, it cannot tell whose holds
+# they are.
 sure_once() {
     run "${timed[@]}" "$NS" top "$2" --pid "$1"
-    [[ $output == *'held by '* || $output =~ '"held_by": '[0-9] ]] || is_late 20 "$output"
+    [[ $output == *'held by '* || $output =~ '"held_by": '[0-9] ]] || is_late "20 / 80" "$output"
 }
 
 sure() {
@@ -51,7 +52,7 @@ sure() {
     jq -e '[.rows[] | [.process.pid, .held_by, .lost_ms_per_second]] == [['"$server"', null, 0]]' <<<"$output"
 }
 
-@test "top claims no more than diagnose of many pipelined connections of one thread" {
+@test "of many pipelined connections of one thread, top claims no more lost time than has passed" {
     cat >"$T/pipeline.py" <<'END'
 import select, socket, sys
 if sys.argv[1] == "server":
@@ -86,11 +87,11 @@ END
     ns_serve pipeline "$python" "$T/pipeline.py" server
     ns_start client "$python" "$T/pipeline.py" client "$port"
     sleep 1
-    # One thread cannot lose more than the time, and nothing is certain there.
+    # One thread cannot lose more than the time, and what is not certain is a question mark.
     run "$NS" top --json --pid "${NS_PID[client]}"
-    jq -e '[.rows[] | .lost_ms_per_second] | add < 2000' <<<"$output"
+    jq -e --argjson pid "${NS_PID[client]}" '[.rows[] | select(.process.pid == $pid) | .lost_ms_per_second] | length == 1 and add <= 1000' <<<"$output"
     run "$NS" top --once --pid "${NS_PID[client]}"
-    grep -qE '^ +(\? +\?|0\.0 +0%) .* '"${NS_PID[client]}"' client ' <<<"$output" || grep -qE '^ +[0-9]{1,3}\.[0-9] .* '"${NS_PID[client]}"' client ' <<<"$output"
+    grep -qE '^ +(\? +\?|([0-9]{1,3}\.[0-9]|1000\.0) +[0-9]+%) .* '"${NS_PID[client]}"' client ' <<<"$output" || wrong "$output"
     # The control: a client that stalls is shown to.
     posts stalls
     watched

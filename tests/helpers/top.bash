@@ -72,14 +72,15 @@ watched_once() {
     rate='' lost='' share='' role='' shim=''
     read -r rate lost share role shim < <(awk -v pid="$pid" '$4 == pid { print $7, $1, $2, $5, $6 }' <<<"$output") || true
     if [[ $lost == '?' ]]; then
-        is_late 20 "$output"
+        is_late "2 * $rate / 80" "$output"
     elif [[ -n ${1-} ]] && holds "$lost < $1 * $rate"; then
         is_late "2 * ($1 * $rate - $lost)" "$output"
     fi
 }
 
 # watched [MS]: reads the row of process $pid: sets lost to the ms lost per second, and rate to the holds per second. On a busy
-# machine, top may not be able to tell, or not for all of the MS that each hold costs at least.
+# machine, top may not be able to tell (doubt_is_late in helpers/command.bash has the reason and the numbers), or not for all of
+# the MS that each hold costs at least.
 watched() {
     in_time watched_once "$@"
 }

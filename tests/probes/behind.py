@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: MIT
-# A server whose answer is two writes, a relay before it, and their client. Usage:
+# A server that waits for ACKs, and a relay before a server. Answers have 117 bytes. Usage:
 #
-#   behind.py server              the second write of each answer waits for the reader's ACK
 #   behind.py acked               each of its three writes is made when the one before is acknowledged
 #   behind.py relay KIND PORT     passes requests to this port: "parts" passes what it reads at once, "nodelay" with
 #                                 TCP_NODELAY, "whole" passes whole answers
-#   behind.py client PORT ROUNDS  prints the median of the rounds in ms
 #
-# The first three print "listening on port PORT".
+# Both print "listening on port PORT".
 import fcntl
 import select
 import socket
-import statistics
 import struct
 import sys
 import termios
@@ -25,13 +22,6 @@ def connections():
     print("listening on port", listener.getsockname()[1], flush=True)
     while True:
         yield listener.accept()[0]
-
-
-def serve():
-    for connection in connections():
-        while connection.recv(100):
-            connection.send(b"h" * HEAD)
-            connection.send(b"b" * BODY)
 
 
 def unacknowledged(connection):
@@ -69,21 +59,8 @@ def relay(kind, port):
         server.close()
 
 
-def ask(port, rounds):
-    connection = socket.create_connection(("127.0.0.1", port))
-    took = []
-    for _ in range(rounds):
-        began = time.monotonic()
-        connection.send(b"request")
-        read(connection, HEAD + BODY)
-        took.append((time.monotonic() - began) * 1e3)
-    print(f"{statistics.median(took):.1f}")
-
-
 what, *words = sys.argv[1:]
-if what == "client":
-    ask(*map(int, words))
-elif what == "relay":
+if what == "relay":
     relay(words[0], int(words[1]))
 else:
-    {"server": serve, "acked": serve_acked}[what]()
+    serve_acked()
