@@ -782,6 +782,14 @@ PYTHON
         "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
     expect 0 output has 'stalls 0' stderr has "LD_PRELOAD already names the library"
     says "$T/o.json" 'o["grade"] in ("none", "cannot-tell", "late-but-nobody-waited")'
+    ns_mount_namespace
+    mkdir "$T/etc"
+    cp -a /etc/. "$T/etc" 2>/dev/null || true
+    echo "$LIBRARY" >"$T/etc/ld.so.preload"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "${@:2}"' - "$T/etc" "$NS" diagnose -- \
+        "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
+    expect 0 output has 'stalls 0' stderr has "/etc/ld.so.preload already names the library"
 }
 
 @test "a wait for room before each write does not end the pattern of a request" {

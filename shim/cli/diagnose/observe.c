@@ -104,8 +104,7 @@ char *const *ns_observe_begin(struct ns_diagnosis *diagnosis)
     static char *environment[4];
     static struct ns_reach reach;
     char library[PATH_MAX], text[PATH_MAX];
-    const char *list = getenv("LD_PRELOAD"), *missing,
-               *what = ns_option_text(NS_DIAGNOSE_EXPERIMENT);
+    const char *source, *missing, *what = ns_option_text(NS_DIAGNOSE_EXPERIMENT);
     if (ns_option_text(NS_DIAGNOSE_OUTSIDE))
         return NULL;
     ns_reach_inspect(ns_operands.words[0], &reach);
@@ -113,11 +112,11 @@ char *const *ns_observe_begin(struct ns_diagnosis *diagnosis)
         NS_NOTE(diagnosis, OUTSIDE "NAGLESHIM_OFF is set");
     } else if (reach.verdict == NS_REACH_OTHER_MACHINE) { /* its loader would print an error */
         NS_NOTE(diagnosis, OUTSIDE "it %s", ns_reach_reason(reach.verdict));
-    } else if (list && ns_preload_find(list, text)) {
-        NS_NOTE(
-            diagnosis,
-            "LD_PRELOAD already names the library, so the program ran with it and was seen from "
-            "outside only");
+    } else if (!ns_reach_reason(reach.verdict) && (source = ns_reach_source(&reach, text))) {
+        NS_NOTE(diagnosis,
+                "%s already names the library, so the program ran with it and was seen from "
+                "outside only",
+                source);
     } else if ((missing = ns_preload_locate(NS_OBSERVER_NAME, reach.narrow, library))) {
         NS_NOTE(diagnosis, OUTSIDE "%s", missing);
     } else if (!make_directory()) {

@@ -99,18 +99,12 @@ static void judge_loading(const struct ns_reach *reach, const char *library)
 /* Is the library preloaded here? It is if it is named, whether or not it loads. */
 static bool judge_library(const struct ns_reach *reach)
 {
-    const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader), *source = NULL;
-    const char *missing = NULL;
     char library[PATH_MAX];
-    if (list && ns_preload_find(list, library))
-        source = "LD_PRELOAD";
-    else if (libc && strcmp(libc, "glibc") == 0 &&
-             ns_preload_find_in_file(NS_PRELOAD_FILE, library))
-        source = NS_PRELOAD_FILE;
-    else
+    const char *source = ns_reach_source(reach, library), *missing = NULL;
+    if (!source) {
         ns_output_fact("LD_PRELOAD", "does not name the library here; 'nagleshim run' adds it");
-    if (!source)
         missing = ns_preload_locate(NS_LIBRARY_NAME, reach->narrow, library);
+    }
     if (missing) {
         REASON("%s", missing);
     } else {

@@ -78,6 +78,10 @@ struct ns_reach {
 /* word is what execvp would get. Opens files for reading and judges for the calling user. */
 void ns_reach_inspect(const char *word, struct ns_reach *reach);
 
+/* What names the library for such a program here, and by which entry: "LD_PRELOAD",
+ * NS_PRELOAD_FILE, which only glibc's loader reads, or NULL. */
+const char *ns_reach_source(const struct ns_reach *reach, char entry[PATH_MAX]);
+
 /* The verdict from the kind of file alone, without its rights; path is its name. */
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf);
 

@@ -82,6 +82,16 @@ const char *ns_reach_libc(const char *loader)
     return NULL;
 }
 
+const char *ns_reach_source(const struct ns_reach *reach, char entry[PATH_MAX])
+{
+    const char *list = getenv("LD_PRELOAD"), *libc = ns_reach_libc(reach->loader);
+    if (list && ns_preload_find(list, entry))
+        return "LD_PRELOAD";
+    return libc && strcmp(libc, "glibc") == 0 && ns_preload_find_in_file(NS_PRELOAD_FILE, entry)
+               ? NS_PRELOAD_FILE
+               : NULL;
+}
+
 enum ns_reach_verdict ns_reach_judge_elf(const char *path, const struct ns_elf *elf)
 {
     if (!elf->native && !elf->narrow)
