@@ -77,7 +77,8 @@ static int select_directory(struct ns_groups *groups, const char *path)
     if (!group)
         return -ENOENT;
     group->selected = true;
-    snprintf(group->path, sizeof group->path, "%s", path);
+    if (!*group->path) /* it could not be opened before */
+        snprintf(group->path, sizeof group->path, "%s", path);
     return 0;
 }
 

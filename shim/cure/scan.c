@@ -265,8 +265,7 @@ static void ask(struct ns_cure_change *change, uid_t user)
 
 /* Returns the result for a socket; -EAGAIN: try again after the next list, a few times; -EBUSY: try
  * again as long as too many readers wait for this user's processes. */
-static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
-                 const struct ns_owned *place)
+static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, struct ns_owned *place)
 {
     struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
     if (!process)
@@ -297,6 +296,9 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket,
         else
             ask(&change, process->user);
     }
+    /* Before Linux 6.17 a limit may be set again that the cure of its group has set. */
+    place->changed |=
+        change.result == NS_CURE_CHANGED && (change.then.nodelay >= 0 || cure->least_delack >= 0);
     if (change.result >= 0)
         count(cure, process, &change);
     return change.result;
@@ -328,7 +330,6 @@ static void treat_all(struct ns_cure *cure)
         cure->unfound += place->unfound;
         /* With --for, only the first scan is a dry one. */
         place->spared |= cure->seconds > 0 && cure->dry_run && result == NS_CURE_CHANGED;
-        place->changed |= result == NS_CURE_CHANGED;
         cure->n_left += !place->treated && (place->pid || cure->owners.all);
         cure->n_full += result == -EBUSY;
     }

@@ -242,7 +242,7 @@ while True:
     mkdir "$group/inner"
     cure --cgroup "$group"
     cure --cgroup "$group/inner"
-    cure --undo --cgroup "$group/inner"
+    cure --undo --cgroup "$group/./inner"
     expect 0 output has "$group/inner: the cure of $group, above it, goes on there"
     cure --undo --cgroup "$group"
     expect 0 output lacks "goes on there"
@@ -292,7 +292,7 @@ while True:
     is_treated() {
         options_are && [[ $output == *'later 1 '* ]]
     }
-    ns_until 5 'the new connection' is_treated
+    ns_until 20 'the new connection' is_treated
 }
 
 @test "if the kernel or a security module refuses the programs or a socket, root is not told that it lacks rights" {
