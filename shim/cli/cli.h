@@ -54,6 +54,10 @@ const char *ns_watch_refusal(pid_t pid, int error, bool several);
 const char *ns_process_denied(int error);
 
 struct ns_groups;
+struct ns_unseen;
+
+/* Print which processes of control groups could not be examined, and why. Was there one? */
+bool ns_unseen_say(const struct ns_unseen *unseen);
 
 /* Find and print the control groups that are cured. False, after a message: some are not known. */
 bool ns_cure_list_groups(struct ns_groups *groups);

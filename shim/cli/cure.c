@@ -260,12 +260,7 @@ static int report(const struct ns_cure *cure)
     else if (unfound)
         ns_say("%s belong%s to no process that could be examined", ns_count(unfound, "socket"),
                unfound == 1 ? "s" : "");
-    if (cure->unseen.groups)
-        ns_say("the processes of %s, and of all below, could not be examined: %s",
-               ns_count(cure->unseen.groups, "control group"), strerror(-cure->unseen.error));
-    if (cure->unseen.processes)
-        ns_say("%s of the control groups could not be examined: another PID namespace is needed",
-               ns_count(cure->unseen.processes, "process"));
+    ns_unseen_say(&cure->unseen);
     if (changes && !cure->undo)
         print_advice(cure, listeners);
     if (total[NS_CURE_FAILED] > 0)

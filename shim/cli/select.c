@@ -33,18 +33,30 @@ static int select_port(int port)
     return NS_EXIT_YES;
 }
 
+bool ns_unseen_say(const struct ns_unseen *unseen)
+{
+    if (unseen->groups)
+        ns_say("the processes of %s, and of all below, could not be examined: %s",
+               ns_count(unseen->groups, "control group"), strerror(-unseen->error));
+    if (unseen->processes)
+        ns_say("%s of the control groups could not be examined: another PID namespace is needed",
+               ns_count(unseen->processes, "process"));
+    return unseen->groups || unseen->processes;
+}
+
 static int select_group(const char *word, bool is_unit)
 {
     struct ns_groups groups = {0};
     struct ns_owners owners = {0};
     if (ns_groups_find(&groups, word, is_unit) != 0)
         return NS_FAIL("there is no control group %s'%s'", is_unit ? "of the unit " : "", word);
-    ns_groups_add_processes(&groups, &owners);
+    const struct ns_unseen unseen = ns_groups_add_processes(&groups, &owners);
+    const bool is_empty = ns_unseen_say(&unseen) && owners.n_processes == 0;
     for (size_t i = 0; i < owners.n_processes; i++)
         ns_option_add_pid(owners.processes[i].pid);
     ns_owners_release(&owners);
     free(groups.at);
-    return NS_EXIT_YES;
+    return is_empty ? NS_EXIT_ERROR : NS_EXIT_YES;
 }
 
 const char *ns_watch_refusal(pid_t pid, int error, bool several)

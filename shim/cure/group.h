@@ -114,7 +114,8 @@ int ns_groups_cure(struct ns_groups *groups, const struct ns_policy *policy, con
                    unsigned how);
 
 /* Ends the cure of new connections in the selected groups, and, with finally, that of the calls by
- * which connections that exist are restored: see NS_CODE_OPTION. */
+ * which connections that exist are restored: see NS_CODE_OPTION. Names are removed if this process
+ * has locked them. */
 void ns_groups_remove(struct ns_groups *groups, bool finally);
 
 /* The least limit of delayed ACKs that the kernel accepts, in microseconds: two ticks of its clock

@@ -140,6 +140,8 @@ the process that /proc/locks shows, has the lock of $names"
     echo "${NS_PID[options]}" >"$group/threads/cgroup.threads"
     cure --undo --cgroup "$group/threads"
     expect 1 stderr has 'nagleshim cure: the processes of 1 control group, and of all below, could not be examined: Operation not supported'
+    doctor --cgroup "$group/threads"
+    expect 2 stderr is 'nagleshim doctor: the processes of 1 control group, and of all below, could not be examined: Operation not supported'
 }
 
 @test "a process that gets the number of a group's process while the group is read is left alone" {
