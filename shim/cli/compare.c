@@ -143,6 +143,12 @@ static void conclude(struct comparison *comparison)
     }
 }
 
+/* Only the writes differ, not the run times. */
+static bool is_about_writes(const struct comparison *comparison)
+{
+    return comparison->p >= NS_P_SIGNIFICANT && comparison->late_p < NS_P_SIGNIFICANT;
+}
+
 static const char *verdict(const struct comparison *comparison)
 {
     double without = comparison->arms[WITHOUT].values[MEDIAN];
@@ -150,12 +156,14 @@ static const char *verdict(const struct comparison *comparison)
     bool faster = with < without;
     if (comparison->arms[WITHOUT].n < NS_RUNS_LEAST || comparison->arms[WITH].n < NS_RUNS_LEAST)
         return "too few runs for a conclusion";
-    if (comparison->p >= NS_P_SIGNIFICANT && comparison->late_p < NS_P_SIGNIFICANT)
-        return ns_words("no significant difference in time, but writes leave %s with the library",
-                        comparison->arms[WITH].values[LATE_MOST] <
-                                comparison->arms[WITHOUT].values[LATE_MOST]
-                            ? "sooner"
-                            : "later");
+    if (is_about_writes(comparison))
+        return ns_words(
+            "no significant difference in time (p = %.2g), but writes leave %s with the "
+            "library",
+            comparison->p,
+            comparison->arms[WITH].values[LATE_MOST] < comparison->arms[WITHOUT].values[LATE_MOST]
+                ? "sooner"
+                : "later");
     if (comparison->p >= NS_P_SIGNIFICANT)
         return "no significant difference";
     double factor = faster ? without / with : with / without;
@@ -172,7 +180,8 @@ static void print(const struct comparison *comparison)
         ns_print_colour(stderr, is_faster ? NS_GREEN : NS_RED);
     ns_print(stderr, "%s", verdict(comparison));
     ns_print_colour(stderr, NS_PLAIN);
-    ns_print(stderr, " (%u and %u runs, p = %.2g)\n\n", without->n, with->n, comparison->p);
+    ns_print(stderr, " (%u and %u runs, p = %.2g)\n\n", without->n, with->n,
+             is_about_writes(comparison) ? comparison->late_p : comparison->p);
     ns_print(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
     for (unsigned i = 0; i < VALUES; i++)
         ns_print(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],

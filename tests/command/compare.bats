@@ -53,6 +53,9 @@ END
     says "$T/d.json" 'sum(row["late"] + row["maybe"] + row["stalls"] for row in o["rows"]) >= 5'
     compare --runs 5 --json "$T/o.json" -- "$python" "$T/stream.py" "$T/late"
     expect_part stderr "ms until 99% of the writes left"
+    # What is said of the writes has a probability of its own.
+    [[ $stderr != *'but writes leave'* ]] ||
+        [[ $stderr =~ 'no significant difference in time (p = '[0-9.]+'), but writes leave '.*' with the library (5 and 5 runs, p = 0.00' ]]
     # A record comes later than it left if the reader has no processor.
     cat "$T/late"
     says "$T/o.json" 'o["with"]["late_median_ms"] == 0 and 8 < o["without"]["late_most_ms"] >= 2 * o["with"]["late_most_ms"]'
