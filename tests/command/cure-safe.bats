@@ -115,7 +115,7 @@ the process that /proc/locks shows, has the lock of $names"
         for _ in {1..25}; do
             mkdir "$(printf 'd%.0s' {1..200})" && cd d*
         done
-        "${inside[@]:0:2}" "--wd=." -- "$NS" cure --cgroup ./ >&2
+        "${inside[@]:0:3}" "--wd=." -- "$NS" cure --cgroup ./ >&2
         stat -c %i .
     )
     # The processes there may have connections that an undo would restore.

@@ -347,6 +347,7 @@ hides_nobody() {
 
 @test "nor does one whose processes have many user ids, in user namespaces that he has made" {
     local users=({1..9})
+    setpriv --reuid=70000 --clear-groups unshare --user true || ns_skip "no user namespace for an ordinary user"
     ns_start owner setpriv --reuid=70000 --clear-groups unshare --user sleep 100
     ns_wait_for "/proc/${NS_PID[owner]}/comm" sleep
     echo '0 80000 100' >"/proc/${NS_PID[owner]}/uid_map"
