@@ -67,9 +67,10 @@ static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
 }
 
 /* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
- * for so many round trips? limited: the library has limited the delay. clump: several times as much
- * has come as before. Then some waited, and the peer may have let go of it before the ACK, as Linux
- * does after 17 writes that it could not join. */
+ * for so many round trips? limited: the library has limited the delay, perhaps when an ACK was due
+ * after the kernel's longer one. clump: several times as much has come as before. Then some waited,
+ * and the peer may have let go of it before the ACK, as Linux does after 17 writes that it could
+ * not join. */
 static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
                                   bool limited, bool clump)
 {
@@ -77,7 +78,9 @@ static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsign
     unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
     unsigned least = clump || limited ? NS_ACK_LIMITED - NS_ACK_THERE : delay - NS_ACK_COARSE;
-    return us >= trips * rtt + least && us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS;
+    return us >= trips * rtt + least &&
+           (us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS ||
+            (limited && ns_ack_is_late(state, us, trips, false, false)));
 }
 
 /* The size of data in the unit of ns_ack_state.here. */

@@ -208,3 +208,33 @@ for turn in range(240):
     s = socket.create_connection(('127.0.0.1', $port)) if turn % 60 == 0 else s
     s.sendall(b'x'), s.recv(1), time.sleep(0.0002), turn % 60 == 59 and s.close()") == *' ACKs '[0-9][0-9],* ]] # not 112
 }
+
+# short_connections_stall LIBRARY: sets stalls, the connections whose second answer, two writes, took longer than 20 ms.
+short_connections_stall() {
+    ns_serve server "$python" -S tests/probes/turns.py server 0 2 60 : r1 w100 w10
+    stalls=$(LD_PRELOAD="$1" "$python" 3>&- -c "import socket, time
+stalls = 0
+for _ in range(60):
+    with socket.create_connection(('127.0.0.1', $port)) as s:
+        for _ in range(2):
+            begun = time.monotonic()
+            s.sendall(b'x')
+            rest = 110
+            while rest:
+                rest -= len(s.recv(rest))
+        stalls += time.monotonic() - begun > 0.02
+print(stalls)")
+    ns_join server
+}
+
+@test "of short connections to a peer that waits for ACKs, only one in each try without them stalls" {
+    local stalls
+    short_connections_stall "$PROBES/empty.so"
+    ((stalls >= 40)) || wrong "only $stalls connections stalled without the library"
+    in_time few_short_connections_stall
+}
+
+few_short_connections_stall() {
+    short_connections_stall "$LIBRARY"
+    ((stalls <= 2)) || is_late "40 * ($stalls - 2)" "$stalls connections stalled"
+}
