@@ -44,6 +44,11 @@ __attribute__((format(printf, 1, 2))) void ns_say(const char *format, ...);
  * status after a message. */
 int ns_select(const pid_t **pids);
 
+/* Warn on stderr if the library will do nothing in this program: it cannot be loaded, or the
+ * policy, NAGLESHIM_POLICY's if it is NULL, has no rule for the program. */
+struct ns_subject;
+void ns_run_forewarn(const struct ns_subject *subject, const char *policy);
+
 /* Print why this process (0: every one) cannot be examined or watched. Returns the exit status. */
 int ns_process_say_error(pid_t pid, int error);
 

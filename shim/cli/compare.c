@@ -42,8 +42,9 @@ struct arm {
 
 struct comparison {
     struct ns_outfile output;
-    struct ns_reach reach;
-    unsigned wanted; /* runs of each kind */
+    struct ns_subject subject;
+    char policy[PATH_MAX]; /* of --policy; "": none */
+    unsigned wanted;       /* runs of each kind */
     struct arm arms[ARMS];
     double p, late_p;
     char *preload, *policy_variable;
@@ -56,14 +57,17 @@ static bool take_environment(struct comparison *comparison)
 {
     const char *policy = ns_option_text(NS_COMPARE_POLICY);
     char path[PATH_MAX];
-    ns_reach_inspect(ns_operands.words[0], &comparison->reach);
-    if (policy && (!ns_environment_policy_file(policy, path) || !ns_outfile_claim(path) ||
-                   asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", path) < 0))
+    ns_subject_describe(&comparison->subject, ns_operands.words[0], ns_operands.words + 1,
+                        ns_operands.n - 1);
+    if (policy &&
+        (!ns_environment_policy_file(policy, comparison->policy) ||
+         !ns_outfile_claim(comparison->policy) ||
+         asprintf(&comparison->policy_variable, "NAGLESHIM_POLICY=%s", comparison->policy) < 0))
         return false;
-    if (comparison->reach.verdict == NS_REACH_OTHER_MACHINE)
-        ns_say("%s %s", ns_operands.words[0], ns_reach_reason(comparison->reach.verdict));
-    else if (ns_preload_take(comparison->reach.narrow, path))
-        comparison->preload = ns_preload_variable(path, comparison->reach.file);
+    if (comparison->subject.reach.verdict == NS_REACH_OTHER_MACHINE)
+        ns_say("%s %s", ns_operands.words[0], ns_reach_reason(comparison->subject.reach.verdict));
+    else if (ns_preload_take(comparison->subject.reach.narrow, path))
+        comparison->preload = ns_preload_variable(path, comparison->subject.reach.file);
     return comparison->preload != NULL;
 }
 
@@ -213,9 +217,7 @@ static bool write_json(struct comparison *comparison, int status)
 
 static int compare(struct comparison *comparison)
 {
-    const char *reason = ns_reach_reason(comparison->reach.verdict);
-    if (reason)
-        ns_say("warning: the library cannot be loaded: %s %s", comparison->reach.file, reason);
+    ns_run_forewarn(&comparison->subject, comparison->policy[0] ? comparison->policy : NULL);
     int status = ns_child_signals() ? run_all(comparison) : NS_EXIT_ERROR;
     const unsigned without = comparison->arms[WITHOUT].n, with = comparison->arms[WITH].n;
     bool is_empty = without == 0 || with == 0;
@@ -227,10 +229,8 @@ static int compare(struct comparison *comparison)
     if (is_empty || (status != NS_EXIT_YES && status != NS_EXIT_INTERRUPTED))
         return status;
     conclude(comparison);
-    if (!write_json(comparison, status))
-        return NS_EXIT_ERROR;
     print(comparison);
-    return status;
+    return write_json(comparison, status) ? status : NS_EXIT_ERROR;
 }
 
 int ns_compare_main(void)

@@ -81,12 +81,11 @@ static bool put_library(const struct ns_reach *reach)
     return putenv(ns_preload_variable(path, reach->file)) == 0;
 }
 
-/* The policy that the program will get from the environment as it is now. */
-static void warn_of_policy(const struct ns_process *process)
+static void warn_of_policy(const struct ns_process *process, const char *policy)
 {
     static struct ns_policy_found found;
     const struct ns_policy_request request = {
-        .policy = getenv("NAGLESHIM_POLICY"),
+        .policy = policy ? policy : getenv("NAGLESHIM_POLICY"),
         .policy_dir = getenv("NAGLESHIM_POLICY_DIR"),
         .argv0 = process->argv0,
         .exe = process->exe,
@@ -117,6 +116,13 @@ static void warn_of_program(const struct ns_reach *reach)
              reach->program, what, reason);
 }
 
+void ns_run_forewarn(const struct ns_subject *subject, const char *policy)
+{
+    if (subject->reach.program[0])
+        warn_of_policy(&subject->process, policy);
+    warn_of_program(&subject->reach);
+}
+
 int ns_run_main(void)
 {
     char **argv = ns_operands.words;
@@ -129,11 +135,12 @@ int ns_run_main(void)
         (log && !put_environment("NAGLESHIM_LOG", log)))
         return NS_EXIT_RUN_FAILED;
     ns_environment_judge();
-    if (ns_environment_off())
+    if (ns_environment_off()) {
         WARN("%s", ns_environment_off());
-    else if (subject.reach.program[0])
-        warn_of_policy(&subject.process);
-    warn_of_program(&subject.reach);
+        warn_of_program(&subject.reach);
+    } else {
+        ns_run_forewarn(&subject, NULL);
+    }
     ns_child_restore();
     execvp(argv[0], argv);
     return ns_program_say_failure(argv[0], errno);

@@ -115,10 +115,26 @@ nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms
     expect_status 0
 }
 
-@test "a program that cannot load the library gets a warning" {
+@test "a program that cannot load the library, or for which the policy has no rule, gets a warning" {
     program static "$T/static"
     compare -- "$T/static"
-    expect 2 stderr has "warning: the library cannot be loaded: $T/static is linked statically" # it ends with 3
+    expect 2 stderr has "warning: the library will not reach $T/static: it is linked statically" # it ends with 3
+    compare --runs 5 -p "$(policy other '{"match": {"process": "other"}}')" -- true
+    expect 0 stderr has "other.json: no rule is for true: the library leaves its sockets alone"
+    compare --runs 5 -p "$(policy every '{}')" -- true
+    expect_no_part stderr warning
+}
+
+@test "a result that cannot be written is printed all the same" {
+    local mounts
+    ns_mount_namespace
+    [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
+    mkdir "$T/full"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs -o size=4k none "$1" && head -c 8192 /dev/zero >"$1/all" 2>/dev/null
+        exec "$2" compare --runs 5 --json="$1/o.json" -- true' - "$T/full" "$NS"
+    expect 2 stderr has "cannot write '$T/full/o.json': No space left on device"
+    expect_part stderr "no significant difference"
 }
 
 @test "a broken policy, and a file that is named twice, are refused" {
