@@ -121,7 +121,7 @@ static int show(unsigned short port)
     ns_print(
         stdout,
         "\nA request takes %.2f ms (median), and %.1f ms without the library: %.0f times faster.\n"
-        "To diagnose a program of yours: nagleshim diagnose -- PROGRAM\n",
+        "To diagnose your program: nagleshim diagnose -- PROGRAM\n",
         after, before, before / after);
     if (before < STALL_MS)
         ns_say("the client did not stall: is the library preloaded everywhere on this host?");
