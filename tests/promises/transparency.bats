@@ -2,6 +2,7 @@
 # Promise: Calls have the same results as without the library, under every policy and in every place of a program.
 # build/probes/transparency prints results, errno and bytes. The differential fuzzer (differential.bats) makes the calls on
 # sockets with all kinds of arguments, also in children of fork and vfork and in signal handlers.
+# Waits: the probe's calls wait for signals and for each other.
 
 load ../helpers/common
 

@@ -198,6 +198,15 @@ fills() {
     in_time fills -r 1000 10000
 }
 
+# A record comes every 5 ms. As many are sent together, or late, as fall into an interruption: of 400, a quarter moves the median.
+leaves_sooner() {
+    line 10000
+    trickle 5000 400 env LD_PRELOAD="$LIBRARY"
+    holds "$median < $without && $segments > 1.3 * $few" ||
+        is_late "5 * ($median >= $without ? 100 : 1.3 * $few - $segments)" \
+            "median $median us, without the library $without; $segments segments, without it $few"
+}
+
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
     local median p99 segments without few
     line 10000
@@ -207,8 +216,5 @@ fills() {
     trickle 5000 400 env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY="$PWD/config/policies/trickle.json"
     echo "$segments segments with the policy, $few without the library"
     holds "$segments < 1.3 * $few"
-    line 10000
-    trickle 5000 400 env LD_PRELOAD="$LIBRARY"
-    echo "median $median us, without the library $without; $segments segments"
-    holds "$median < $without && $segments > 1.3 * $few"
+    in_time leaves_sooner
 }
