@@ -27,9 +27,14 @@ run_pattern() {
 # learns. The median round then takes less than MOST us. A quarter of the rounds is not counted.
 cured() {
     local pin=() stalls median both delayed
-    run_pattern "$1" "$2" 20
-    [[ $stalls -ge 13 ]]
+    in_time stalls_once "$1" "$2" 20 13
     in_time cured_once "$1" "$2" "${3:-5000}"
+}
+
+# stalls_once SERVER CLIENT ROUNDS LEAST: the control, in which so many rounds stall.
+stalls_once() {
+    run_pattern "${@:1:3}"
+    ((stalls >= $4)) || not_as_expected stalls "$4"
 }
 
 cured_once() {
@@ -139,13 +144,16 @@ compare() {
     as_few_segments ': r15 w5 w200' "$(printf 'w5 w10 %.0s' {1..15}): w5 w10 r205" 2000 1.25
 }
 
+pushed_once() {
+    run_pattern ': s30 w100 w100' ": r100 m20 r100 i$1 w5" 90 LD_PRELOAD="$LIBRARY"
+    ((stalls <= 2)) || is_late "20 * ($stalls - 2)" "$stalls of 90 records stall" "$delayed" 22
+}
+
 @test "records that are pushed in two writes come in time, also if the client sends a note now and then" {
     local pin=() stalls median both delayed every
-    run_pattern ': s30 w100 w100' ': r100 m20 r100 i3 w5' 60
-    [[ $stalls -ge 15 ]]
+    in_time stalls_once ': s30 w100 w100' ': r100 m20 r100 i3 w5' 60 15
     for every in 1 3 10; do
-        run_pattern ': s30 w100 w100' ": r100 m20 r100 i$every w5" 90 LD_PRELOAD="$LIBRARY"
-        [[ $stalls -le 2 ]]
+        in_time pushed_once "$every"
     done
 }
 
