@@ -234,7 +234,7 @@ finds_server_once() {
 }
 
 @test "a delay behind the peer is no stall of this connection, and the next command finds it" {
-    local kind turns=("$python" tests/probes/turns.py) server
+    local kind turns=("$python" tests/probes/turns.py) server own
     ns_serve server "${turns[@]}" server 0 0 0 : r7 w17 w100
     server=$port
     # The control: without a relay the same answers are held on this connection.
@@ -246,7 +246,10 @@ finds_server_once() {
         diagnosed -- "${turns[@]}" client 127.0.0.1 "$port" 60 1 : w7 r117
         expect_status 0
         bounded "$T/o.json"
-        says "$T/o.json" 'o["grade"] in ("none", "cannot-tell") and o["lost_ms"] == 0'
+        # On a busy machine the server may be acknowledged at once, and then the relay's own second write waits.
+        ns_wait_for "$T/$kind.out" '^own '
+        own=$(field own "$T/$kind.out")
+        says "$T/o.json" '(o["grade"] in ("none", "cannot-tell") or '"$own"' > 10) and o["lost_ms"] <= 1.2 * '"$own"
         expect_part stderr "[${NS_PID[$kind]}], the peer, itself waited for 127.0.0.1:$server, "
         expect_part stderr "next: $(realpath "$NS") diagnose --pid ${NS_PID[$kind]} --for 10  # the peer: what does it wait for?"
         ns_start client "${turns[@]}" client 127.0.0.1 "$port" 100000 1 : w7 r117
@@ -324,7 +327,7 @@ finds_server_once() {
 @test "the reading end of a stall names the end that holds the bytes, also across network namespaces" {
     victim
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
-    run --separate-stderr "$NS" diagnose --pid "${NS_PID[server]}" --for 2 --fail-on proven --json="$T/o.json"
+    diagnosed --pid "${NS_PID[server]}" --for 2 --fail-on proven
     expect_status 1
     says "$T/o.json" 'o["grade"] == "proven" and [row["grade"] for row in rows] == ["held-by-the-peer"]
         and peers[0]["grade"] == "proven" and peers[0]["process"]["pid"] == '"${NS_PID[client]}"

@@ -57,7 +57,7 @@ stolen() {
 # ns_start, or with the words of the array "timed" in front, is asked how long it has waited, and so is what ns_start has started
 # before, such as an emulated line.
 in_time() {
-    local try late missing acks most_acks waited earlier taken others=("${NS_STARTED[@]}") status times=$T/waited timed=()
+    local try late missing acks most_acks waited earlier taken others=("${NS_STARTED[@]}") result times=$T/waited timed=()
     # With a real-time priority, if that is permitted, they wait for each other only. With another libc, in a chroot, neither.
     [[ ! -x $PROBES/run_delay || ${NS_LIBC-} ]] || timed=("$PROBES/run_delay" "$times")
     [[ ${NS_LIBC-} ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]}")
@@ -66,8 +66,8 @@ in_time() {
         rm -f "$times"
         earlier=$(waited_of "${others[@]}") taken=$(stolen)
         "$@" # not in a condition, where set -e would have no effect
-        status=$?
-        [[ $status -eq 0 && -n $late ]] || return "$status"
+        result=$? # $status is that of bats's run
+        [[ $result -eq 0 && -n $late ]] || return "$result"
         taken=$(($(stolen) - taken))
         # One of the others may have ended.
         waited=$(awk -v pinned=${#pin[@]} -v more="$(waited_of "${others[@]}")" -v earlier="$earlier" -v taken="$taken" \

@@ -128,10 +128,11 @@ test "taken" { in_time taken 20; }
 test "taken for less" { in_time taken 40; }
 test "always late" { in_time in_turn is_late 20 'a round'; }
 test "fails" { in_time in_turn fails; }
+test "status" { in_time run sh -c 'exit 3'; [[ $status -eq 3 ]]; }
 END
     run_tests
-    [[ $status -eq 1 && ${output##*$'\n'} == '4 passed, 7 failed, 0 skipped' ]]
-    [[ $output == *$'\ntried again, as the machine was at fault: 4 of 11 tests:\n'* ]]
+    [[ $status -eq 1 && ${output##*$'\n'} == '5 passed, 7 failed, 0 skipped' ]]
+    [[ $output == *$'\ntried again, as the machine was at fault: 4 of 12 tests:\n'* ]]
     [[ $output == *$'\nlate.bats: busy: try 1: a round, 2 delayed ACKs; 20 ms are missing, the programs waited '*' ms for a processor'* ]]
     [[ $output == *$'\nlate.bats: others are busy: try 1: a round; 20 ms are missing, the programs waited '* ]]
     [[ $output == *$'\nlate.bats: taken: try 1: a round; 20 ms are missing, '*', 30 of them for a hypervisor'* ]]
