@@ -29,7 +29,7 @@ static struct ns_conn *before(const FILE *stream)
     struct ns_conn *conn = ns_socket_managed(stream->_fileno, false);
     if (conn) {
         ns_before_wait();
-        ns_in_begin_whole(stream->_fileno, conn, true);
+        ns_in_begin_whole(stream->_fileno, conn);
     }
     return conn;
 }

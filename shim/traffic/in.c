@@ -32,11 +32,17 @@ static bool is_late(int fd, struct ns_conn *conn, struct ns_ack_state *state, un
     return ns_ack_is_late(*state, us, trips, ns_delack_is_ours(conn), false);
 }
 
-void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen)
+/* May something write there without the library's knowledge: libc, a ring or another process? */
+static bool is_written_unseen(const struct ns_conn *conn)
+{
+    return NS_GET(conn, no_batch) & (NS_UNSEEN | NS_RING) || ns_conn_is_shared(conn);
+}
+
+void ns_in_begin_whole(int fd, struct ns_conn *conn)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
     ns_thread.whole_at = 0;
-    if ((!state.interactive && !unseen) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
+    if ((!state.interactive && !is_written_unseen(conn)) || NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     ns_learned_begin(fd, conn, &state);
     struct ns_ack_state before = state;
@@ -71,7 +77,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     if (__builtin_expect(flags & MSG_WAITALL || NS_GET(conn, flags) & NS_LOWAT, 0)) {
         ns_in_waits(fd, conn);
         if (flags & MSG_WAITALL)
-            ns_in_begin_whole(fd, conn, ns_conn_is_shared(conn));
+            ns_in_begin_whole(fd, conn);
         return false;
     }
     if (may_try && NS_GET(conn, held) && ns_conn_burst(conn).ahead)
@@ -148,8 +154,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
-    bool unseen = no_batch & (NS_UNSEEN | NS_RING) || ns_conn_is_shared(conn) ||
-                  NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
+    bool unseen = is_written_unseen(conn) || NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
     bool due = state.interactive || state.sent; /* otherwise only suspect needs the time */
     bool coarse = due ? ns_ack_is_free(state) : !ns_delack_is_ours(conn) && !NS_GET(conn, asks);
     uint32_t us = due || unseen ? ns_push_time(coarse) : 0;

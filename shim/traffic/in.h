@@ -17,9 +17,8 @@ void ns_in_waits(int fd, struct ns_conn *conn);
 void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flags);
 
 /* Before and after a read that waits inside the kernel or libc for all of its data, with
- * MSG_WAITALL or in stdio, where only the kernel can acknowledge a first part. unseen: the
- * application may also write without the library's knowledge. */
-void ns_in_begin_whole(int fd, struct ns_conn *conn, bool unseen);
+ * MSG_WAITALL or in stdio, where only the kernel can acknowledge a first part. */
+void ns_in_begin_whole(int fd, struct ns_conn *conn);
 void ns_in_end_whole(int fd, struct ns_conn *conn);
 
 /* The application's read has found no data. */

@@ -6,10 +6,10 @@
  *        stdio_rounds server WRITE READ PIECES PORT
  *        stdio_rounds inetd WRITE READ PIECES PORT
  *        stdio_rounds parent WRITE READ PIECES PORT
- * WRITE is write, pwritev2, fprintf or dprintf; READ is read, preadv2, fgets, getline, fread, getc
- * or getc_unlocked. pwritev2 and preadv2 are those of a build for large files;
- * a server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this program,
- * started again with what INETD_PRELOAD says in LD_PRELOAD. */
+ * WRITE is write, pwritev2, fprintf or dprintf; READ is read, readall (MSG_WAITALL), preadv2,
+ * fgets, getline, fread, getc or getc_unlocked. pwritev2 and preadv2 are those of a build for large
+ * files; a server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this
+ * program, started again with what INETD_PRELOAD says in LD_PRELOAD. */
 #define _FILE_OFFSET_BITS 64
 #include "rounds.h"
 
@@ -89,6 +89,8 @@ static bool take_vector(char *text)
 
 static bool hear_text(char *text)
 {
+    if (strcmp(end.how_to_read, "readall") == 0)
+        return recv(end.in, text, MESSAGE, MSG_WAITALL) == MESSAGE;
     if (strcmp(end.how_to_read, "preadv2") == 0)
         return take_vector(text);
     return end.reader != NULL ? take_line(text) : read_all(end.in, text, MESSAGE);

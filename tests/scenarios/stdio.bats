@@ -24,6 +24,7 @@ cured_on() {
 @test "a client that writes with fprintf stalls without the library, and not with it" {
     cured_on client 'fprintf fgets 2' 'server write read 1'
     cured_on client 'fprintf read 2' 'server write read 1'
+    cured_on client 'fprintf readall 1' 'server write read 2'
 }
 
 @test "a client that writes with dprintf stalls without the library, and not with it" {
