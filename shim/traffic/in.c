@@ -133,6 +133,15 @@ static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, 
             ns_ack_amount(size + ns_kernel_unread(fd)) > 2u * state.here);
 }
 
+/* Between reads of two threads there was a wait, even if both have waited equally often. */
+static inline void note_reader(struct ns_conn *conn, struct ns_ack_state *state)
+{
+    if (__builtin_expect(NS_GET(conn, reader) == (uint8_t)ns_thread.id, 1))
+        return;
+    NS_PUT(conn, reader, (uint8_t)ns_thread.id);
+    state->epoch = (ns_thread.waits - 1) & 7;
+}
+
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
@@ -149,6 +158,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     if (__builtin_expect(flags & MSG_WAITALL, 0))
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
+    note_reader(conn, &state);
     if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(fd, conn, state);
     uint8_t no_batch = NS_GET(conn, no_batch);

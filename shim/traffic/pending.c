@@ -35,7 +35,6 @@ void ns_thread_start(void)
 void ns_thread_begin(void)
 {
     ns_thread.id = atomic_fetch_add(&threads, 1) + 1;
-    ns_thread.waits += ns_thread.id; /* what another thread has read is not of the same wait */
     if (sees_end)
         NS_REAL(pthread_setspecific)(ends, &ns_thread);
 }
