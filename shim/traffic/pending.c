@@ -165,9 +165,10 @@ static bool is_ready(int fd, short events)
     struct timespec none = {0, 0};
     int saved = errno;
     /* By number: ppoll() is a cancellation point, and some callers (sendfile) are not. */
-    long ready = events ? NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l) : 0;
+    if (events)
+        NS_REAL(syscall)(SYS_ppoll, &one, 1l, &none, NULL, 0l);
     errno = saved;
-    return ready > 0;
+    return one.revents & ~POLLERR; /* which MSG_ZEROCOPY sets, and then a read waits */
 }
 
 void ns_flush_unless_ready(int fd, const struct ns_conn *conn, short events)

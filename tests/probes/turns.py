@@ -16,6 +16,7 @@
 #   fMS         read everything that comes in this time
 #   iN          only one round in N has the next word
 #   program     start a program, by fork and exec
+#   zerocopyN   write N bytes with MSG_ZEROCOPY
 #   forkN       write N bytes in a forked child, which then ends; cgiN: in a program whose output is the connection
 #   nodelay, delay, cork, uncork, quickack, bbr, rcvbufN, sndbufN, lowatN    options of the socket
 #   poll, select, room, selectroom    wait for input; wait for room to write
@@ -80,6 +81,10 @@ class End:
 
     def write(self, size):
         self.connection.sendall(b"x" * size)
+
+    def zerocopy(self, size):
+        self.connection.setsockopt(socket.SOL_SOCKET, 60, 1)  # SO_ZEROCOPY
+        self.connection.send(bytes(size), 0x4000000)
 
     def read(self, size):
         if size == 0:

@@ -106,6 +106,7 @@ compare() {
 
 @test "a reader that uses splice with SPLICE_F_NONBLOCK does not stall" {
     cured ': r64 w32 w32' ': w64 splice64'
+    cured ': r64 w32 w32' ': zerocopy64 splice64'
 }
 
 @test "a reader whose waits the library cannot see does not stall, if it tries to read before it waits" {
