@@ -299,7 +299,8 @@ static bool answer_of(const struct ns_conn *conn, int level, int option, int *an
         *answer = NS_GET(conn, app_nodelay);
         return true;
     }
-    if (level == IPPROTO_TCP && option == TCP_CORK && NS_GET(conn, held)) {
+    if (level == IPPROTO_TCP && option == TCP_CORK && NS_GET(conn, held) &&
+        ns_send_corks(NS_GET(conn, send))) {
         *answer = NS_GET(conn, app_corks) & NS_CORKS_OPTION;
         return true;
     }

@@ -76,6 +76,25 @@ same_under_every_policy() {
     same main '{"version": 1, "rules": [{"match": {"remote": ["127.0.0.0/8", "::/0"]}}]}'
 }
 
+@test "getsockopt says that a forked child has set TCP_CORK, also while a burst is held" {
+    cat >"$T/corks.py" <<'END'
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+near.send(b"x")
+if os.fork() == 0:
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    os._exit(0)
+os.wait()
+for _ in range(6):
+    near.send(b"x")
+print(near.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK))
+END
+    [[ $(python3 "$T/corks.py") == 1 ]]
+    run env NAGLESHIM_LOG=info LD_PRELOAD="$LIBRARY" python3 "$T/corks.py"
+    [[ ${lines[0]} == 1 && $output == *'bursts joined 1,'* ]]
+}
+
 @test "calls have the same results in an early constructor, in a thread after a cancelled one, in a plugin and during exit" {
     local place
     for place in constructor cancelled atexit plugin; do
