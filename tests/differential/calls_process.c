@@ -30,6 +30,14 @@ static void wait_for(struct op *op, pid_t pid)
 
 static char clone_stack[256 * 1024] __attribute__((aligned(16)));
 
+/* Where a clone's stack begins: below this function's caller, if that is a clone. */
+static char *stack_for_clone(void)
+{
+    char *here = __builtin_frame_address(0);
+    bool inside = here > clone_stack && here <= clone_stack + sizeof clone_stack;
+    return inside ? here - ((uintptr_t)here % 16) - 4096 : clone_stack + sizeof clone_stack;
+}
+
 static int cloned(void *block)
 {
     run_block(*(struct block *)block);
@@ -43,7 +51,7 @@ CALLS(fork)
     const char *way = op->words > 1 ? op->word[1] : "";
     bool with_exit = strcmp(way, "exit") == 0, clones = strcmp(way, "clone") == 0;
     bool plain = strcmp(way, "_Fork") == 0;
-    CALL_ONLY(op, clones  ? clone(cloned, clone_stack + sizeof clone_stack, SIGCHLD, &block)
+    CALL_ONLY(op, clones  ? clone(cloned, stack_for_clone(), SIGCHLD, &block)
                   : plain ? _Fork()
                           : fork());
     if (op->result == 0) {
@@ -81,8 +89,7 @@ CALLS(clone)
     struct block block = next_block();
     memcpy(kept, slots, sizeof kept);
     in_shared_memory = true;
-    CALL_ONLY(op, clone(cloned, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | SIGCHLD,
-                        &block));
+    CALL_ONLY(op, clone(cloned, stack_for_clone(), CLONE_VM | CLONE_VFORK | SIGCHLD, &block));
     in_shared_memory = false;
     memcpy(slots, kept, sizeof kept);
     wait_for(op, (pid_t)op->result);
@@ -322,10 +329,9 @@ static void spawn_by(struct op *op, const char *way, char **arguments)
         waitpid(pid, &status, 0);
         note_status(op, status);
     } else {
-        pid = strcmp(way, "vfork") == 0 ? vfork()
-              : strcmp(way, "clone") == 0
-                  ? clone(becomes, clone_stack + sizeof clone_stack, SIGCHLD, arguments)
-                  : fork();
+        pid = strcmp(way, "vfork") == 0   ? vfork()
+              : strcmp(way, "clone") == 0 ? clone(becomes, stack_for_clone(), SIGCHLD, arguments)
+                                          : fork();
         if (pid == 0)
             _exit(becomes(arguments));
         waitpid(pid, &status, 0);
