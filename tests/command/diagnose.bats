@@ -499,29 +499,31 @@ GROUPS
     says "$T/o.json" 'rows and {row["process"]["name"] for row in rows} == {"bash"}'
 }
 
+diagnose_as_other() {
+    run --separate-stderr "${timed[@]}" "${as_other[@]}" "$T/nagleshim" diagnose -- "${stalling[@]}"
+    maybe_late
+}
+
 @test "another user's process needs permission" {
     [[ $EUID -eq 0 ]] || cannot_here "not root"
     victim
     let_others_in "$T"
     cp "$NS" "$T/nagleshim"
-    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
-        --pid "${NS_PID[server]}" --for 1
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --pid "${NS_PID[server]}" --for 1
     expect 3 stderr has "process ${NS_PID[server]}: permission denied: "
     # Such a process, at the other end, has no number.
-    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose -- "${stalling[@]}"
+    in_time diagnose_as_other
     expect_part stderr "another user's process, server on "
     # This is also true if a child of the process belongs to the caller.
     ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
     sleep 0.3
-    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
-        --pid "${NS_PID[parent]}" --for 1
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --pid "${NS_PID[parent]}" --for 1
     expect_status 3
     # It is also true for a started program that becomes another user.
     cp "$(command -v sleep)" "$T/other"
     chown 65533 "$T/other"
     chmod 4755 "$T/other"
-    run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$T/nagleshim" diagnose \
-        --fail-on likely --for 0.3 -- "$T/other" 0.5
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --fail-on likely --for 0.3 -- "$T/other" 0.5
     expect 3 stderr has "note: 1 process could not be examined: "
 }
 
