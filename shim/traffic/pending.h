@@ -143,15 +143,18 @@ void ns_flush_old(void);
  * of a program that writes a log, copies from a pipe or serves many peers hardly ever: after
  * NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked about. If
  * such a call waits after all, Nagle's algorithm sends the bytes as without the library. A cork
- * would not, so with a cork in the set each call is asked about. */
+ * would not, so with a cork in the set each call is asked about; and so is each read from a
+ * connection, whose data may wait for the ACK of what was read. */
 static inline bool ns_pending_skips(int fd, bool reads)
 {
     uint8_t *ready = &ns_thread.ready[reads];
     if (ns_thread.corked)
         return false;
-    if (ns_fd_is_open(fd) && ns_fd_lookup(fd) == NS_FD_FILE)
+    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    if (said == NS_FD_FILE)
         return true;
-    if (*ready < NS_PENDING_READY || *ready >= 2 * NS_PENDING_READY - 1)
+    if ((reads && ns_fd_is_conn(said)) || *ready < NS_PENDING_READY ||
+        *ready >= 2 * NS_PENDING_READY - 1)
         return false;
     ++*ready;
     return true;

@@ -24,6 +24,7 @@
 # Other ways to read N bytes:
 #
 #   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
+#   bytesN      by readv, byte by byte
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
 #   childN      in a forked child; startedN: in a program that it starts; newN, newallN: in a new child each time
@@ -133,6 +134,11 @@ class End:
     def vector(self, size):
         if self.connection.recvmsg_into([bytearray(10), bytearray(size - 10)], 0, socket.MSG_WAITALL)[0] != size:
             raise EOFError
+
+    def bytes(self, size):
+        for _ in range(size):
+            if os.readv(self.connection.fileno(), [bytearray(1)]) == 0:
+                raise EOFError
 
     def available(self):
         return struct.unpack("i", fcntl.ioctl(self.connection, termios.FIONREAD, bytes(4)))[0]

@@ -100,6 +100,10 @@ compare() {
     cured 'w1 : r64 w32 w32' 'r1 : fork64 new64'
 }
 
+@test "a reader that reads each byte by readv does not stall" {
+    cured ': r64 w32 w32' ': w64 bytes64'
+}
+
 @test "a reader that makes a thread for each read does not stall" {
     cured ': r64 w32 w32' ': w64 thread64'
 }
