@@ -15,7 +15,8 @@ void ns_stdio_start(void)
 
 void ns_stdio_reads(int fd)
 {
-    if (ns_socket_managed(fd, false) &&
+    const struct ns_conn *conn = ns_fd_conn(fd); /* it may be connected later */
+    if (conn && ns_conn_is_tracked(conn) &&
         ns_real_has(NS_CALL_gnu_get_libc_version)) /* otherwise it is another struct FILE */
         atomic_store(&passes, false);
 }
@@ -28,6 +29,8 @@ static struct ns_conn *before(const FILE *stream)
         return NULL;
     struct ns_conn *conn = ns_socket_managed(stream->_fileno, false);
     if (conn) {
+        if (!(NS_GET(conn, no_batch) & NS_UNSEEN)) /* dup2() has put it under the stream */
+            ns_handover_unseen(stream->_fileno);
         ns_before_wait();
         ns_in_begin_whole(stream->_fileno, conn);
     }

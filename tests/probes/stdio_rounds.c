@@ -8,7 +8,8 @@
  *        stdio_rounds parent WRITE READ PIECES PORT
  * WRITE is write, pwritev2, fprintf or dprintf; READ is read, readall (MSG_WAITALL), preadv2,
  * fgets, getline, fread, getc or getc_unlocked. pwritev2 and preadv2 are those of a build for large
- * files; a server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this
+ * files. dup2-READ makes the streams first, and puts the connection under them by dup2.
+ * A server serves one connection and ends. inetd hands it on 0 and 1, parent on 5, to this
  * program, started again with what INETD_PRELOAD says in LD_PRELOAD. */
 #define _FILE_OFFSET_BITS 64
 #include "rounds.h"
@@ -17,6 +18,7 @@ static struct {
     const char *how_to_write, *how_to_read;
     int in, out;
     FILE *reader, *writer;
+    bool replaces;
 } end = {.out = 1};
 
 /* A program of inetd uses the existing streams, and makes no call for them. */
@@ -98,8 +100,11 @@ static bool hear_text(char *text)
 
 static int client_begins(const char *host, const char *port, const struct socket_options *options)
 {
-    end.in = end.out = connect_to(host, port, options);
+    int fd = connect_to(host, port, options);
+    end.in = end.out = end.replaces ? socket(AF_INET, SOCK_STREAM, 0) : fd;
     open_streams();
+    if (end.replaces && (dup2(fd, end.in) < 0 || close(fd) != 0))
+        die_errno("dup2");
     return end.in;
 }
 
@@ -132,7 +137,8 @@ int main(int argc, char **argv)
     if (argc < 5)
         usage_error("needs a role, WRITE, READ and PIECES");
     end.how_to_write = argv[2];
-    end.how_to_read = argv[3];
+    end.replaces = strncmp(argv[3], "dup2-", 5) == 0;
+    end.how_to_read = argv[3] + (end.replaces ? 5 : 0);
     in_pieces = strcmp(argv[4], "2") == 0;
     if (strcmp(argv[1], "client") == 0) {
         ask(argc - 4, argv + 4);

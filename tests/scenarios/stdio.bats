@@ -51,6 +51,8 @@ cured_on() {
         shim_on none stalls
         shim_on client flows
     done
+    between 'write dup2-fgets 1' 'server write read 2'
+    shim_on client flows
     between 'write getc 1' 'server write read 2'
     shim_on none stalls
     shim_on client late
