@@ -87,12 +87,12 @@ struct ns_cure_change {
     int options; /* of its rule; -1: none matches */
     int least_delack;
     bool undo, dry_run;
-    bool in_group; /* it is, or will be, in a group that is cured */
-    bool maybe_in; /* it may be */
-    bool accepts;  /* the kernel treats what a listener in a group accepts */
-    bool spares;   /* what the cure of its group has set stays */
-    int result;    /* enum ns_cure_result; -EAGAIN: it is not at this place any more */
-    int error;     /* -errno of NS_CURE_FAILED */
+    bool in_group;   /* it is, or will be, in a group that is cured */
+    bool maybe_in;   /* it may be */
+    bool accepts;    /* the kernel treats what a listener in a group accepts */
+    unsigned spares; /* these, NS_CODE_..., stay as the cure of its group has set them */
+    int result;      /* enum ns_cure_result; -EAGAIN: it is not at this place any more */
+    int error;       /* -errno of NS_CURE_FAILED */
     struct ns_cure_values then;
 };
 

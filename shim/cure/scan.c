@@ -270,6 +270,8 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
     struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
     if (!process)
         return -EAGAIN;
+    const bool ends_trial =
+        cure->undo && !cure->dry_run && cure->seconds > 0 && !selects_groups(cure);
     struct ns_cure_change change = {.pid = place->pid,
                                     .fd = place->fd,
                                     .cookie = socket->cookie,
@@ -282,8 +284,7 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
                                     .in_group = cure->dry_run && !cure->undo && cure->cures_new,
                                     .maybe_in = cure->groups.n > 0,
                                     .accepts = cure->sets_nodelay && !cure->undo,
-                                    .spares = cure->undo && !cure->dry_run && cure->seconds > 0 &&
-                                              !selects_groups(cure) && !place->changed,
+                                    .spares = ends_trial ? ~place->changed : 0,
                                     .result = place->spared ? NS_CURE_EARLIER : process->result};
     if (change.result == NS_CURE_CHANGED) {
         const struct ns_rule *rule = cure->undo ? NULL : rule_of(process, socket);
@@ -296,9 +297,12 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
         else
             ask(&change, process->user);
     }
+    if (change.result == NS_CURE_CHANGED && (change.then.nodelay >= 0 || change.then.mark >= 0))
+        place->changed |= NS_CODE_NODELAY;
     /* Before Linux 6.17 a limit may be set again that the cure of its group has set. */
-    place->changed |=
-        change.result == NS_CURE_CHANGED && (change.then.nodelay >= 0 || cure->least_delack >= 0);
+    if (change.result == NS_CURE_CHANGED && change.then.delack >= 0 &&
+        (change.then.nodelay >= 0 || cure->least_delack >= 0))
+        place->changed |= NS_CODE_DELACK;
     if (change.result >= 0)
         count(cure, process, &change);
     return change.result;

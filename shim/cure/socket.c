@@ -125,6 +125,22 @@ static struct ns_cure_values wanted(const struct ns_cure_change *change,
     return then;
 }
 
+/* Of these values, those that are not spared. The mark is TCP_NODELAY's. */
+static struct ns_cure_values unspared(const struct ns_cure_change *change,
+                                      struct ns_cure_values values)
+{
+    if (change->spares & NS_CODE_NODELAY)
+        values.nodelay = values.mark = -1;
+    if (change->spares & NS_CODE_DELACK)
+        values.delack = -1;
+    return values;
+}
+
+static bool is_none(const struct ns_cure_values *values)
+{
+    return values->nodelay < 0 && values->delack < 0 && values->mark < 0;
+}
+
 /* Returns the result, or -errno. */
 static int change_socket(struct ns_cure_change *change)
 {
@@ -142,9 +158,10 @@ static int change_socket(struct ns_cure_change *change)
         return NS_CURE_NO_RULE;
     if (now.mark < 0)
         return has_rule ? NS_CURE_MPTCP : NS_CURE_NO_RULE;
-    const struct ns_cure_values then = change->then = wanted(change, &now);
-    if (change->spares && change->in_group &&
-        (then.nodelay >= 0 || then.delack >= 0 || then.mark >= 0))
+    const struct ns_cure_values all = wanted(change, &now),
+                                then = change->then =
+                                    change->in_group ? unspared(change, all) : all;
+    if (is_none(&then) && !is_none(&all))
         return NS_CURE_EARLIER;
     const int error = change->dry_run ? 0 : set_values(fd, &then);
     /* With a mark and without TCP_NODELAY, a listener would seem to have its program's value. */

@@ -62,7 +62,7 @@ struct ns_owned {
     bool treated;                     /* cure has treated it, or given it up */
     bool unfound;                     /* and has counted it as one of no process */
     bool spared;                      /* cure leaves it as it is */
-    bool changed;                     /* cure has changed it */
+    unsigned changed;                 /* cure has changed these of its options: NS_CODE_... */
     struct ns_connection *connection; /* NULL: none, or none yet */
     uint64_t started;                 /* of the process, see proc.h; 0: unknown */
     char name[64];                    /* the base name of its executable; "": unknown */

@@ -279,6 +279,20 @@ while True:
     options_are 'client 0' 'later 0' 'accepted 0'
 }
 
+@test "a trial that adds a limited delayed ACK to the cure of its group takes only that back" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    start_options
+    cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
+    ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 2
+    ns_wait_for "$T/trial.out" 'not changed: another cure has set their options'
+    words=connect options_are 'later 1'
+    ns_join trial
+    options_are 'later 1'
+    cure --undo --cgroup "$group"
+    options_are 'later 0'
+}
+
 @test "with --follow, new connections of a group that the kernel does not cure are treated beside those of one that it cures" {
     local same=${group##*/}-same
     mkdir -p "$group"/{one,two}/"$same"
