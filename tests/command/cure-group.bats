@@ -293,6 +293,31 @@ while True:
     options_are 'later 0'
 }
 
+@test "a trial in a cured group leaves no mark on a connection whose program has set TCP_NODELAY" {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    cure --cgroup "$group" --policy "$(policy app '{"send": "app", "ack": "before-wait"}')"
+    ns_start own "${in_group[@]}" "$python" -c 'import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+own = socket.socket()
+own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+own.connect(listener.getsockname())
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+print("mark", own.getsockopt(socket.IPPROTO_TCP, 27))' "$T/began" "$T/over"
+    ns_wait_for "$T/own.out" ready
+    ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[own]}" --for 2
+    ns_wait_for "$T/trial.out" 'not changed: the kernel treats the connections'
+    touch "$T/began"
+    ns_join trial
+    touch "$T/over"
+    ns_join own
+    grep -qx 'mark 0' "$T/own.out" || wrong 'a mark is left' "$T/own.out"
+}
+
 @test "with --follow, new connections of a group that the kernel does not cure are treated beside those of one that it cures" {
     local same=${group##*/}-same
     mkdir -p "$group"/{one,two}/"$same"
