@@ -31,7 +31,7 @@ static int set(int fd, int option, int value)
 {
     const int words[2] = {value, NS_KERNEL_MAGIC};
     const socklen_t size = option == TCP_NODELAY ? sizeof words : sizeof value;
-    return (int)ns_raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)words, size, 0);
+    return (int)ns_raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, option, (long)words, (long)size, 0);
 }
 
 int ns_socket_least_delack(void)
