@@ -500,7 +500,7 @@ GROUPS
 }
 
 diagnose_as_other() {
-    run --separate-stderr "${timed[@]}" "${as_other[@]}" "$T/nagleshim" diagnose -- "${stalling[@]}"
+    run --separate-stderr "${timed[@]}" "${as_other[@]}" "$T/nagleshim" diagnose -- "$T/client" "${stalling[@]:1}"
     maybe_late
 }
 
@@ -509,6 +509,7 @@ diagnose_as_other() {
     victim
     let_others_in "$T"
     cp "$NS" "$T/nagleshim"
+    cp "${stalling[0]}" "$T/client"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --pid "${NS_PID[server]}" --for 1
     expect 3 stderr has "process ${NS_PID[server]}: permission denied: "
     # Such a process, at the other end, has no number.
