@@ -269,7 +269,7 @@ while True:
     cure --cgroup "$group" --for 0.5 --policy "$(policy app '{"match": {"process": "app"}}')"
     expect 1 stderr has 'by this policy: rule 1 asks for a process'
     programs_are 1
-    ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 2
+    ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 5
     ns_wait_for "$T/trial.out" 'not changed: another cure has set their options'
     words=connect options_are 'later 1' 'accepted 1'
     ns_join trial
