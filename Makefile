@@ -15,7 +15,7 @@ UNITDIR = $(PREFIX)/lib/systemd/system
 DESTDIR ?=
 
 # The packages, the manuals, the image and --version take the version from here. CHANGELOG.md begins with it.
-VERSION := 0.2.0
+VERSION := 0.3.0
 RELEASED = $(shell LC_ALL=C date -d "$$(sed -n 's/^## \[$(VERSION)\] - //p' CHANGELOG.md)" '+%B %-d, %Y')
 # make predefines CC as cc, so ?= would have no effect.
 ifeq ($(origin CC),default)
