@@ -5,6 +5,7 @@
 #define NS_CLI_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum {
@@ -52,8 +53,8 @@ void ns_run_forewarn(const struct ns_subject *subject, const char *policy);
 /* Print why this process (0: every one) cannot be examined or watched. Returns the exit status. */
 int ns_process_say_error(pid_t pid, int error);
 
-/* Which process could not be examined, the last one of several, and what that needs. */
-const char *ns_watch_refusal(pid_t pid, int error, bool several);
+/* How many processes could not be examined, which was the last of them, and what it needs. */
+const char *ns_watch_refused(uint64_t n, pid_t last, int error);
 
 /* What the caller needs to examine the processes of others, after this -errno. */
 const char *ns_process_denied(int error);

@@ -255,8 +255,7 @@ static int report(const struct ns_cure *cure)
     const bool is_denied = total[NS_CURE_DENIED] > 0 || ns_proc_is_denied(cure->refusal) ||
                            (ns_cure_has_unowned(cure) && ns_proc_is_denied(owners->refusal));
     if (ns_cure_has_unowned(cure))
-        ns_say("%s could not be examined: %s", ns_count(owners->denied, "process"),
-               ns_watch_refusal(owners->refused, owners->refusal, owners->denied > 1));
+        ns_say("%s", ns_watch_refused(owners->denied, owners->refused, owners->refusal));
     else if (unfound)
         ns_say("%s belong%s to no process that could be examined", ns_count(unfound, "socket"),
                unfound == 1 ? "s" : "");

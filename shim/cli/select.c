@@ -6,31 +6,58 @@
 #include "cli/verbs.h"
 #include "cure/group.h"
 #include "process/proc.h"
+#include "watch/diag.h"
 #include "watch/owners.h"
-#include "watch/watch.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void take_owner(void *context, struct ns_watched *watched)
+struct port_search {
+    unsigned port;
+    struct ns_owners owners;
+    unsigned unowned; /* its sockets, of no process that could be examined */
+};
+
+static void take_socket(void *context, const struct ns_diag_socket *seen)
 {
-    const int *port = context;
-    if (watched->pid && (watched->local.port == *port || watched->remote.port == *port))
-        ns_option_add_pid(watched->pid);
+    struct port_search *search = context;
+    const unsigned local = ntohs(seen->key.id.idiag_sport),
+                   remote = ntohs(seen->key.id.idiag_dport);
+    if (seen->inode == 0 || (local != search->port && remote != search->port))
+        return;
+    const struct ns_owned *place = ns_owners_place(&search->owners, seen->inode, false);
+    if (place && place->pid)
+        ns_option_add_pid(place->pid);
+    else
+        search->unowned++;
 }
 
-static int select_port(int port)
+static int select_port(const char *port)
 {
-    const pid_t everyone = 0, *pids = &everyone;
-    struct ns_watch *watch;
-    int error = ns_watch_open(&pids, NULL, NULL, &watch);
+    const uint32_t states =
+        1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | 1U << TCP_CLOSE_WAIT;
+    struct port_search search = {.port = (unsigned)atoi(port), .owners = {.all = true}};
+    struct ns_owners *owners = &search.owners;
+    ns_netns_raise_limit();
+    int error = ns_owners_step(owners, UINT64_MAX), status = NS_EXIT_YES;
+    for (size_t i = 0; i < owners->n_namespaces && !error; i++)
+        if (owners->namespaces[i]->list_fd >= 0)
+            error = ns_diag_list_all(owners->namespaces[i]->list_fd, states, false, take_socket,
+                                     &search);
     if (error)
-        return ns_process_say_error(0, error);
-    ns_watch_each(watch, take_owner, &port);
-    ns_watch_close(watch);
-    return NS_EXIT_YES;
+        status = ns_process_say_error(0, error);
+    else if (!*ns_option_pids() && search.unowned > 0 && owners->denied > 0) {
+        ns_say("%s with port %s belong%s to no process that could be examined",
+               ns_count(search.unowned, "socket"), port, search.unowned == 1 ? "s" : "");
+        ns_say("%s", ns_watch_refused(owners->denied, owners->refused, owners->refusal));
+        status = NS_EXIT_DENIED;
+    }
+    ns_owners_release(owners);
+    return status;
 }
 
 bool ns_unseen_say(const struct ns_unseen *unseen)
@@ -59,12 +86,13 @@ static int select_group(const char *word, bool is_unit)
     return is_empty ? NS_EXIT_ERROR : NS_EXIT_YES;
 }
 
-const char *ns_watch_refusal(pid_t pid, int error, bool several)
+const char *ns_watch_refused(uint64_t n, pid_t last, int error)
 {
     struct ns_state state = {.name = "?"};
-    ns_state_of(pid, &state);
+    ns_state_of(last, &state);
     const bool is_full = error == -EMFILE || error == -ENFILE;
-    return ns_words("%s%d (%s) needs %s", several ? "the last, " : "process ", pid, state.name,
+    return ns_words("%s could not be examined: %s%d (%s) needs %s", ns_count(n, "process"),
+                    n > 1 ? "the last, " : "process ", last, state.name,
                     is_full           ? "more descriptors (ulimit -Hn)"
                     : error == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
                                       : "root, or CAP_SYS_PTRACE");
@@ -105,12 +133,10 @@ int ns_select(const pid_t **pids)
     if (status == NS_EXIT_YES && group)
         status = select_group(group, false);
     if (status == NS_EXIT_YES && port)
-        status = select_port(atoi(port));
+        status = select_port(port);
     *pids = ns_option_pids();
-    if (status == NS_EXIT_YES && (unit || group || port) && !**pids)
-        return NS_FAIL("no process %s %s", port ? "has a TCP connection with port" : "runs in",
-                       port    ? port
-                       : group ? group
-                               : unit);
-    return status;
+    if (status != NS_EXIT_YES || !(unit || group || port) || **pids)
+        return status;
+    return port ? NS_FAIL("no TCP connection with port %s was found", port)
+                : NS_FAIL("no process runs in %s", group ? group : unit);
 }

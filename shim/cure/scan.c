@@ -156,31 +156,20 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     cure->sockets[cure->n_sockets++] = socket;
 }
 
-static int list_netns(struct ns_cure *cure, bool mptcp)
+static int list_sockets(struct ns_cure *cure)
 {
     const uint32_t states =
         1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
-    struct ns_diag_list list = {.brief = true, .mptcp = mptcp};
-    int more = ns_diag_list_begin(&list, cure->listed->list_fd, states);
-    if (!more)
-        do
-            more = ns_diag_list_next(&list, take_listed, cure);
-        while (more > 0);
-    /* A kernel without MPTCP has no such sockets. */
-    return mptcp ? 0 : more;
-}
-
-static int list_sockets(struct ns_cure *cure)
-{
     int error = 0;
     cure->n_sockets = 0;
     for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
         cure->listed = cure->owners.namespaces[i];
         if (cure->listed->list_fd < 0)
             continue;
-        /* First MPTCP: its TCP subflows have the same inode, and are not counted again. */
-        for (int mptcp = 1; mptcp >= 0 && !error; mptcp--)
-            error = list_netns(cure, mptcp);
+        /* First MPTCP, which a kernel may lack: its TCP subflows have the same inode, and are not
+         * counted again. */
+        for (int mptcp = 1; mptcp >= 0; mptcp--)
+            error = ns_diag_list_all(cure->listed->list_fd, states, mptcp, take_listed, cure);
     }
     if (!error)
         ns_netns_drop_unused(&cure->owners, cure->owners.stamp);

@@ -155,6 +155,19 @@ int ns_diag_list_next(struct ns_diag_list *list,
     return 1;
 }
 
+int ns_diag_list_all(int fd, uint32_t states, bool mptcp,
+                     void (*visit)(void *context, const struct ns_diag_socket *socket),
+                     void *context)
+{
+    struct ns_diag_list list = {.brief = true, .mptcp = mptcp};
+    int more = ns_diag_list_begin(&list, fd, states);
+    if (!more)
+        do
+            more = ns_diag_list_next(&list, visit, context);
+        while (more > 0);
+    return more;
+}
+
 int ns_diag_ask(int fd, const struct ns_diag_key *const *keys, size_t n_keys,
                 void (*visit)(void *context, const struct ns_diag_socket *socket), void *context)
 {

@@ -54,6 +54,11 @@ int ns_diag_list_next(struct ns_diag_list *list,
                       void (*visit)(void *context, const struct ns_diag_socket *socket),
                       void *context);
 
+/* A whole list, without struct tcp_info. 0 or -errno. */
+int ns_diag_list_all(int fd, uint32_t states, bool mptcp,
+                     void (*visit)(void *context, const struct ns_diag_socket *socket),
+                     void *context);
+
 enum { NS_DIAG_AT_ONCE = 32 };
 
 /* Ask for up to NS_DIAG_AT_ONCE sockets in one system call. The socket has inode 0 if it is gone;

@@ -139,7 +139,7 @@ CASES
         expect 2 stderr is "nagleshim ${command%% *}: there is no control group 'no-such-group'"
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --port 1
-        expect 2 stderr is "nagleshim ${command%% *}: no process has a TCP connection with port 1"
+        expect 2 stderr is "nagleshim ${command%% *}: no TCP connection with port 1 was found"
     done
 }
 
@@ -151,6 +151,24 @@ CASES
         # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --port "$port"
         jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
+    done
+}
+
+@test "without the rights to examine their process, diagnose, top and doctor find the sockets of --port" {
+    local command
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    two_programs
+    install -m 755 "$NS" "$T/nagleshim"
+    chmod 755 "$T"
+    for command in "diagnose --for 1" "top --once" doctor; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port "$port"
+        expect 3 output is "" stderr has ' could not be examined: ' stderr has ' needs root, or CAP_SYS_PTRACE' \
+            stderr has "nagleshim ${command%% *}: 2 sockets with port $port belong to no process that could be examined"
+        # The control.
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port 1
+        expect 2 stderr is "nagleshim ${command%% *}: no TCP connection with port 1 was found"
     done
 }
 

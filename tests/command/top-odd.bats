@@ -50,7 +50,7 @@ load ../helpers/top
     others=$(pgrep -c .)
     run --separate-stderr "${AS[@]}" "$NS" top --once --interval 0.5
     printf '%s\n' "$output" "$kernel of $others"
-    [[ $output =~ \;\ ([0-9]+)\ process(es)?\ not\ examined ]]
+    [[ $output =~ \;\ ([0-9]+)\ process(es)?\ could\ not\ be\ examined ]]
     denied=${BASH_REMATCH[1]}
     # Processes begin and end meanwhile.
     ((denied > 0 && denied <= others + 5 - kernel / 2))
@@ -107,14 +107,14 @@ END
         exec "$1/queue_put" --warmup 20 127.0.0.1 7000 100000000' \
         client "$EXAMPLES" "$T/port"
     ns_start top bash -c 'ulimit -n 40; exec "$@"' limited "$NS" top --interval 0.5 --pid "${NS_PID[crowded]}"
-    ns_wait_for "$T/top.out" 'processes not examined'
+    ns_wait_for "$T/top.out" 'processes could not be examined'
     echo >"$T/go"
     ns_wait_for "$T/top.out" '[1-9][0-9]*% queue_put '
     # Two for the namespace of the client, two for that of its parent, and one to the reader.
     timeout 10 bash -c 'until (($(find "/proc/$1/fd" -lname "socket:*" | wc -l) <= 5)); do sleep 0.05; done' \
         few "${NS_PID[top]}"
     # The next table counts no process that was not examined.
-    timeout 10 bash -c 'while tail -n 5 "$1" | grep -q "not examined"; do sleep 0.05; done' later "$T/top.out"
+    timeout 10 bash -c 'while tail -n 5 "$1" | grep -q "could not be examined"; do sleep 0.05; done' later "$T/top.out"
     ns_stop top
     [[ ! -s $T/top.err ]]
 }

@@ -215,8 +215,7 @@ static void take_tally(struct session *session)
                 ns_count(diagnosis->forgotten, "connection"),
                 diagnosis->forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
-        NS_NOTE(diagnosis, "%s could not be examined: %s", ns_count(diagnosis->denied, "process"),
-                ns_watch_refusal(tally.refused, tally.refusal, tally.denied > 1));
+        NS_NOTE(diagnosis, "%s", ns_watch_refused(diagnosis->denied, tally.refused, tally.refusal));
 }
 
 int ns_diagnose_watch(struct ns_child *child, struct ns_diagnosis *diagnosis)

@@ -40,9 +40,7 @@ static void print_summary(FILE *out, const struct ns_top *top)
     print_count(out, tally->forgotten - before->forgotten, "connection",
                 "not sampled (too short or too many)");
     if (tally->denied > 0)
-        print_count(out, tally->denied, "process",
-                    ns_words("not examined: %s",
-                             ns_watch_refusal(tally->refused, tally->refusal, tally->denied > 1)));
+        ns_print(out, "; %s", ns_watch_refused(tally->denied, tally->refused, tally->refusal));
     ns_print(out, "\n\n");
 }
 
