@@ -216,17 +216,18 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
     const struct ns_group *first = ns_groups_next(&cure->groups, NULL), *there = first;
     while (there && access(there->path, F_OK) != 0)
         there = ns_groups_next(&cure->groups, there);
-    const char *what = "", *pids = "";
+    const char *what = "", *pids = "", *word;
     for (size_t i = 0; i < sizeof selections / sizeof *selections; i++)
-        if (ns_option_named(selections[i]))
-            what = ns_words(" --%s%s%s", selections[i], *ns_option_named(selections[i]) ? " " : "",
-                            ns_option_named(selections[i]));
+        if ((word = ns_option_named(selections[i])))
+            what = ns_words(" --%s%s%s", selections[i], *word ? " " : "",
+                            *word ? ns_words_quoted(word) : "");
     for (const pid_t *pid = cure->pids; *pid; pid++)
         if (!ns_proc_is_gone(*pid)) /* an undo would refuse it */
             pids = ns_words("%s --pid %d", pids, *pid);
     what = *cure->pids ? pids : what;
     if (*what && !cure->dry_run && (there || !first))
-        ns_output_line("To restore the options: nagleshim cure --undo%s", what);
+        ns_output_line("To restore the options: %s cure --undo%s",
+                       ns_words_quoted(program_invocation_name), what);
 }
 
 /* Returns the exit status. */

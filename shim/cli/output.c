@@ -219,6 +219,32 @@ void ns_words_forget(void)
         free(words[--n_words]);
 }
 
+/* A word that ns_print would change. */
+static const char *escaped(const char *word)
+{
+    NS_AUTO_FREE char *text = ns_allocate(strlen(word) + 1, strlen("\\000"));
+    for (char *to = text; *word; word++) {
+        const unsigned char byte = (unsigned char)*word;
+        to +=
+            sprintf(to, byte < 0x20 || byte > 0x7e || strchr("'\\", byte) ? "\\%03o" : "%c", byte);
+    }
+    return ns_words("$'%s'", text);
+}
+
+const char *ns_words_quoted(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "%+,-./:=@_";
+    const char *text = "", *end;
+    if (*word != '\0' && strspn(word, plain) == strlen(word))
+        return word;
+    if (strcmp(ns_sanitize(ns_words("%s", word)), word) != 0)
+        return escaped(word);
+    for (; (end = strchr(word, '\'')); word = end + 1)
+        text = ns_words("%s%.*s'\\''", text, (int)(end - word), word);
+    return ns_words("'%s%s'", text, word);
+}
+
 const char *ns_count(uint64_t n, const char *noun)
 {
     bool hisses = noun[strlen(noun) - 1] == 's';

@@ -50,6 +50,9 @@ void ns_output_list(const char *list, const char *text);
 __attribute__((format(printf, 1, 2))) char *ns_words(const char *format, ...);
 void ns_words_forget(void);
 
+/* The same for a word, quoted for the shell, in characters that ns_print does not change. */
+const char *ns_words_quoted(const char *word);
+
 /* "1 process", "2 processes" */
 const char *ns_count(uint64_t n, const char *noun);
 

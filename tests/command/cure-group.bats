@@ -665,6 +665,19 @@ only_group_is_named() {
     done
 }
 
+@test "the undo that is printed restores the options when it is typed, whatever the name of the group" {
+    local undo
+    mkdir "$group/a\\x2d b"
+    options_in=(sh -c "echo \$\$ >'$group/a\\x2d b/cgroup.procs' && exec \"\$@\"" sh)
+    start_options
+    cure --cgroup 'a\x2d b'
+    expect_status 0
+    undo=$(sed -n 's/^To restore the options: //p' <<<"$output")
+    options_are 'client 1'
+    "${inside[@]}" bash -c "$undo"
+    options_are 'client 0'
+}
+
 @test "a running --follow is seen by host status, doctor and the undo, and decides alone in its group" {
     local other
     start_options

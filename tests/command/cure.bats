@@ -42,7 +42,7 @@ limit() {
     after_stalls 5
     cure --pid "${NS_PID[client]}"
     expect 0 output has "client (pid ${NS_PID[client]}): 1 connection: TCP_NODELAY set on 1"
-    expect_part output "To restore the options: nagleshim cure --undo --pid ${NS_PID[client]}"
+    expect_part output "To restore the options: $NS cure --undo --pid ${NS_PID[client]}"
     # It has no listener whose connections could inherit the options.
     expect_part output "For connections that are opened later, add --follow."
     expect_no_part output "inherit"
@@ -324,7 +324,7 @@ os.wait()'
     sleep 2
     kill -0 "${NS_PID[cure]}"
     ns_stop stopped
-    grep -qx "To restore the options: nagleshim cure --undo --pid ${NS_PID[options]}" "$T/stopped.out"
+    grep -qx "To restore the options: $NS cure --undo --pid ${NS_PID[options]}" "$T/stopped.out"
     ns_stop options
     ns_join cure
     grep -q '^In all:' "$T/cure.out"

@@ -755,16 +755,17 @@ assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(
 PYTHON
 }
 
-@test "the name of a process cannot control the terminal, and the policy still matches it" {
-    local name=$T/$'\e[31mred'
+@test "the name of a process cannot control the terminal, the policy matches it, and the next command can be typed" {
+    local name=$T/$'\e[31mred \xff\xc2\x9b'
     cp "$EXAMPLES/tcp_nodelay_client" "$name"
     victim
     "$NS" diagnose --write-policy "$T/cure.json" --html "$T/page.html" --json="$T/o.json" -- \
         "$name" --warmup 10 127.0.0.1 "$port" 20 >/dev/null 2>"$T/err"
-    grep -q '?\[31mred' "$T/err"
+    grep -q '?\[31mred ???' "$T/err"
     run grep -lF $'\e' "$T/err" "$T/page.html" "$T/o.json" "$T/cure.json"
     expect_whole output ""
     says "$T/o.json" 'o["grade"] == "proven"'
+    bash -c "$(sed -n 's/^next: //p' "$T/err")"
     run --separate-stderr "$NS" run --policy "$T/cure.json" -- "$name" --stats --warmup 10 127.0.0.1 "$port" 100
     expect_part output 'stalls 0'
 }

@@ -120,41 +120,11 @@ cJSON *ns_diagnosis_policy(const struct ns_diagnosis *diagnosis)
     return NULL;
 }
 
-static bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
-/* A word with control characters, of which a line of the report can show none. */
-static const char *escaped(const char *word)
-{
-    NS_AUTO_FREE char *text = ns_allocate(strlen(word) + 1, strlen("\\000"));
-    for (char *to = text; *word; word++)
-        to += sprintf(to, is_control(*word) || strchr("'\\", *word) ? "\\%03o" : "%c", *word);
-    return ns_words("$'%s'", text);
-}
-
-/* A word quoted for the shell. */
-static const char *quoted(const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "%+,-./:=@_";
-    const char *text = "", *end;
-    if (*word != '\0' && strspn(word, plain) == strlen(word))
-        return word;
-    for (const char *at = word; *at; at++)
-        if (is_control(*at))
-            return escaped(word);
-    for (; (end = strchr(word, '\'')); word = end + 1)
-        text = ns_words("%s%.*s'\\''", text, (int)(end - word), word);
-    return ns_words("'%s%s'", text, word);
-}
-
 static const char *joined(char *const *words, bool quotes)
 {
     const char *text = "";
     for (char *const *word = words; *word; word++)
-        text = ns_words("%s%s%s", text, *text ? " " : "", quotes ? quoted(*word) : *word);
+        text = ns_words("%s%s%s", text, *text ? " " : "", quotes ? ns_words_quoted(*word) : *word);
     return text;
 }
 
@@ -170,8 +140,9 @@ static const char *arguments(struct ns_row_process *process)
 static const char *run(const struct ns_report *report)
 {
     bool has_file = report->policy_file && strcmp(report->policy_file, "-") != 0;
-    return ns_words("%s run%s%s -- ", quoted(report->command), has_file ? " --policy " : "",
-                    has_file ? quoted(report->policy_file) : "");
+    return ns_words("%s run%s%s -- ", ns_words_quoted(report->command),
+                    has_file ? " --policy " : "",
+                    has_file ? ns_words_quoted(report->policy_file) : "");
 }
 
 /* Where it must be started, and which variables must be set first. */
@@ -188,8 +159,8 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
 {
     const char *program = arguments(process);
     if (process->origin.unit[0])
-        return ns_words("%s host enable --unit %s", quoted(report->command),
-                        quoted(process->origin.unit));
+        return ns_words("%s host enable --unit %s", ns_words_quoted(report->command),
+                        ns_words_quoted(process->origin.unit));
     if (process->origin.in_container)
         return "install -D -m 0644 " NS_DATADIR
                "/container/cdi.json /etc/cdi/nagleshim.json  # then start its "
@@ -200,7 +171,8 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
     if (process->origin.has_variables)
         program = ns_words("PROGRAM  # the one that starts %s", process->name);
     else if (process->words_size == 0)
-        program = ns_words("%s ITS ARGUMENTS", quoted(is_link ? process->name : process->exe));
+        program =
+            ns_words("%s ITS ARGUMENTS", ns_words_quoted(is_link ? process->name : process->exe));
     return ns_words("%s%s%s", run(report), program,
                     process->origin.has_variables ? "" : lacking(process));
 }
@@ -212,7 +184,7 @@ static const char *elsewhere(const struct ns_report *report, const struct ns_row
     if (ns_address_is_loopback(&host) ||
         memcmp(&host.addr, &row->local.addr, sizeof host.addr) == 0)
         return ns_words("%s diagnose --all --for 10  # as root; the peer is a process of this host",
-                        quoted(report->command));
+                        ns_words_quoted(report->command));
     host.port = 0;
     return ns_words("nagleshim diagnose --all --for 10  # as root, on the host of %s",
                     ns_words_address(&host));
@@ -253,7 +225,7 @@ const char *ns_report_command(const struct ns_report *report, const struct ns_ro
     if (at->unreachable)
         return NULL;
     if (ns_shim_works(at->shim))
-        return ns_words("%s doctor --pid %d", quoted(report->command), at->pid);
+        return ns_words("%s doctor --pid %d", ns_words_quoted(report->command), at->pid);
     if (number == 0 && report->program)
         return ns_words("%s%s", run(report), joined(report->program, true));
     return ns_words("%s%s", start(report, at),
@@ -288,7 +260,7 @@ static bool is_curable(pid_t pid)
 static const char *follow(const struct ns_report *report)
 {
     return ns_words("%s & %s cure --follow --pid $!", joined(report->program, true),
-                    quoted(report->command));
+                    ns_words_quoted(report->command));
 }
 
 /* What treats the connections that a process opens, or the next one of its program, if no preload
@@ -296,7 +268,8 @@ static const char *follow(const struct ns_report *report)
 static const char *treat(const struct ns_report *report, const struct ns_row_process *process)
 {
     if (process->origin.unit[0])
-        return ns_words("%s cure --unit %s", quoted(report->command), quoted(process->origin.unit));
+        return ns_words("%s cure --unit %s", ns_words_quoted(report->command),
+                        ns_words_quoted(process->origin.unit));
     return report->program ? follow(report)
                            : ns_words("set TCP_NODELAY, or write each request at once, in the "
                                       "source of %s",
@@ -307,7 +280,7 @@ static const char *treat(const struct ns_report *report, const struct ns_row_pro
  * a preload, whether it is faster with TCP_NODELAY. */
 static const char *trial(const struct ns_report *report, struct ns_row_process *process)
 {
-    const char *command = quoted(report->command);
+    const char *command = ns_words_quoted(report->command);
     if (is_startable(process))
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
                         arguments(process), lacking(process));
@@ -340,7 +313,7 @@ static const char *ask_peer(const struct ns_report *report, const struct ns_row 
     const struct ns_row_process *peer = row->peer;
     return peer && peer->pid && !ns_proc_is_gone(peer->pid)
                ? ns_words("%s diagnose --pid %d --for 10  # the peer: what does it wait for?",
-                          quoted(report->command), peer->pid)
+                          ns_words_quoted(report->command), peer->pid)
                : elsewhere(report, row);
 }
 
@@ -360,7 +333,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
         enum ns_doubt doubt = row->verdict.doubt;
         if (report->program && is_triable(row))
             return ns_words("%s diagnose --experiment acknowledge -- %s  # is the answer sooner?",
-                            quoted(report->command), joined(report->program, true));
+                            ns_words_quoted(report->command), joined(report->program, true));
         if (doubt == NS_DOUBT_PEER && !row->other)
             open = row;
         else if ((doubt == NS_DOUBT_ANSWERS || doubt == NS_DOUBT_PEER) &&
@@ -395,8 +368,9 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
     if (!holds && ns_socket_least_delack() < 0 &&
         ns_group_path(process->origin.group, group, sizeof group))
-        return ns_words("%s cure --cgroup %s", quoted(report->command), quoted(group));
-    return ns_words("%s cure --pid %d", quoted(report->command), process->pid);
+        return ns_words("%s cure --cgroup %s", ns_words_quoted(report->command),
+                        ns_words_quoted(group));
+    return ns_words("%s cure --pid %d", ns_words_quoted(report->command), process->pid);
 }
 
 void ns_report_advise(struct ns_report *report)
