@@ -208,8 +208,8 @@ time.sleep(100)' "$T/go"
     local long=xäöüäöüäöüäöüäöü
     pair queue_put "$long"
     shown "$NS" top --once --interval 1 --pid "$pid"
-    grep -qE "% $long +[0-9]+ client " <<<"$output"
-    grep -qE "% queue_put {8} *[0-9]+ client " <<<"$output"
+    grep -qE "[%?] $long +[0-9]+ client " <<<"$output"
+    grep -qE "[%?] queue_put {8} *[0-9]+ client " <<<"$output"
     command -v tmux >/dev/null || ns_skip "tmux is missing"
     LC_ALL=C.UTF-8 screen -u new-session -d -x 40 -y 16 "exec '$NS' top --interval 1 --pid $pid" 3>&-
     shows 'queue_put  '
