@@ -32,6 +32,9 @@ enum {
     END_MS = 20,
     STUCK_MOST = 8,
     STUCK_MOST_OF_USER = 2,
+    LATE_PLACES = 64,
+    LATE_MOST = 4,
+    LATE_HALVES_S = 60,
 };
 
 struct shared {
@@ -52,6 +55,21 @@ static struct stuck {
     pid_t pid;
     uid_t user;
 } stuck[STUCK_MOST];
+
+/* How many questions about a user's processes had no answer in time. Each halves the time of the
+ * next one: a user may have many such processes, and a reader that SIGKILL ends is not counted as
+ * stuck. Users share places by their numbers. It is forgotten by and by. */
+static unsigned late[LATE_PLACES];
+
+static unsigned *late_of(uid_t user)
+{
+    static uint64_t halved;
+    const uint64_t now = ns_clock_now(CLOCK_MONOTONIC) / 1000000000U;
+    for (size_t i = 0; now - halved >= LATE_HALVES_S && i < LATE_PLACES; i++)
+        late[i] /= 2;
+    halved = now - halved >= LATE_HALVES_S ? now : halved;
+    return &late[user % LATE_PLACES];
+}
 
 /* The outermost namespace of this kind below that of this command in which a process is. Returns a
  * descriptor, or -1. */
@@ -122,6 +140,7 @@ void ns_reader_forgive(void)
 {
     for (size_t i = 0; i < STUCK_MOST; i++)
         stuck[i].user = NOBODY;
+    memset(late, 0, sizeof late);
 }
 
 static struct __user_cap_header_struct version = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -259,7 +278,7 @@ bool ns_reader_is_over(void)
 static int await_answer(void)
 {
     const uint64_t ms = 1000000, begun = ns_clock_now(CLOCK_MONOTONIC);
-    uint64_t last = begun + ANSWER_MS * ms;
+    uint64_t last = begun + (ANSWER_MS * ms >> *late_of(asked));
     struct pollfd answer = {.fd = reader.socket, .events = POLLIN};
     char byte;
     for (;;) { /* also after a signal */
@@ -311,5 +330,8 @@ int ns_reader_ask(pid_t pid, uid_t user, bool with_memory, void (*work)(void *da
     NS_AUTO_CLOSE int memory =
         with_memory && !may_read_all() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     int error = ask(memory, work, data, size);
-    return error == -EIO ? ask(memory, work, data, size) : error; /* something has ended it */
+    if (error == -EIO) /* something has ended it */
+        error = ask(memory, work, data, size);
+    *late_of(user) += error == -ETIMEDOUT && *late_of(user) < LATE_MOST;
+    return error;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The reader: a child of the command that does what another user's process may delay for ever. If
  * that takes more than a second, or three while it is at work, it is killed, and the next question
- * starts another one. One that even SIGKILL does not end is not waited for, but remembered: there
- * may be few. */
+ * starts another one. If several of a user's processes take so long, the next ones get less than a
+ * second. A reader that even SIGKILL does not end is not waited for, but remembered: there may be
+ * few. */
 #ifndef NS_READER_H
 #define NS_READER_H
 
@@ -37,7 +38,8 @@ void ns_reader_until(bool (*is_command_over)(void));
 /* Is that so? */
 bool ns_reader_is_over(void);
 
-/* From now on, readers that are stuck count for no user, but there may still be few. */
+/* From now on, readers that are stuck count for no user, but there may still be few, and each
+ * process gets its second again. */
 void ns_reader_forgive(void);
 
 #endif

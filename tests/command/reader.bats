@@ -135,6 +135,19 @@ children() {
     done
 }
 
+@test "of many processes of a user that make the command wait, only the first ones cost as much as a second" {
+    local name start pids
+    for name in s{1..14}; do
+        stuck "$name" lock
+    done
+    are_stuck s{1..14}
+    start=$EPOCHREALTIME
+    run --separate-stderr "$NS" doctor --json "${pids[@]/#/--pid=}"
+    holds "$EPOCHREALTIME - $start < 8" || unexpected "$start to $EPOCHREALTIME"
+    # Nothing is known of them.
+    jq -e '.counts.stuck == 14 and .works == "unknown" and .verdict == "no process could be read"' <<<"$output"
+}
+
 @test "cure does not wait for a socket that its process keeps locked, and changes the others" {
     local pids
     stuck send send

@@ -248,10 +248,11 @@ static bool visit_all(unsigned census[KINDS])
     return any;
 }
 
-static int conclude(const unsigned census[KINDS])
+static int conclude(const unsigned census[KINDS], bool failed)
 {
     unsigned all = census[WORKS] + census[LACKS] + census[UNKNOWN];
-    if (all == 0 && census[STARTING] + census[DENIED] + census[STUCK] > 0) {
+    failed |= census[DENIED] + census[STUCK] > 0;
+    if (all == 0 && (census[STARTING] || failed)) {
         int status = ns_findings_conclude(
             "unknown",
             census[STARTING] ? "the processes with TCP sockets or the library are starting"
@@ -278,6 +279,8 @@ static int list_chosen(const pid_t *pids, unsigned census[KINDS])
             status = ns_process_say_error(*pids, error);
         else
             list(census, &examination);
+        census[DENIED] += ns_proc_is_denied(error);
+        census[STUCK] += error == -ETIMEDOUT;
     }
     return status;
 }
@@ -296,9 +299,9 @@ static int show_table(const pid_t *pids)
     if (census[OTHERS] > 0)
         ns_output_fact("not listed", "%u without TCP sockets and without the library",
                        census[OTHERS]);
-    if (census[DENIED] > 0)
+    if (census[DENIED] > 0 && !*pids)
         ns_output_fact("not readable", "%u: %s", census[DENIED], ns_process_denied(-EACCES));
-    int status = conclude(census);
+    int status = conclude(census, failed);
     return failed ? failed : status;
 }
 
