@@ -132,8 +132,13 @@ static void print_row(const struct ns_cure *cure, const struct ns_cure_row *row)
     ns_words_forget(); /* --follow may run for long */
 }
 
-static void add_row(const struct ns_cure_row *row)
+static void add_row(const struct ns_cure *cure, const struct ns_cure_row *row)
 {
+    unsigned n = 0;
+    for (int i = 0; i < NS_CURE_RESULTS; i++)
+        n += row->results[i];
+    if (cure->list && n == row->results[NS_CURE_NO_RULE])
+        return;
     cJSON *entry = ns_output_entry("processes");
     ns_output_number(entry, "pid", row->pid);
     ns_output_text(entry, "name", row->name);
@@ -225,9 +230,9 @@ static void print_advice(const struct ns_cure *cure, unsigned listeners)
         if (!ns_proc_is_gone(*pid)) /* an undo would refuse it */
             pids = ns_words("%s --pid %d", pids, *pid);
     what = *cure->pids ? pids : what;
-    if (*what && !cure->dry_run && (there || !first))
-        ns_output_line("To restore the options: %s cure --undo%s",
-                       ns_words_quoted(program_invocation_name), what);
+    if (*what && !cure->dry_run && (there || !first) && !ns_output_object())
+        ns_print(stdout, "To restore the options: %s cure --undo%s\n", /* to be typed: one line */
+                 ns_words_quoted(program_invocation_name), what);
 }
 
 /* Returns the exit status. */
@@ -235,9 +240,10 @@ static int report(const struct ns_cure *cure)
 {
     const unsigned *total = cure->total, unfound = cure->unfound + cure->n_full;
     unsigned listeners = 0;
+    ns_output_expect("processes");
     for (size_t i = 0; i < cure->n_rows; i++) {
         print_row(cure, &cure->rows[i]);
-        add_row(&cure->rows[i]);
+        add_row(cure, &cure->rows[i]);
         listeners += cure->rows[i].listeners;
     }
     cJSON_AddBoolToObject(ns_output_object(), "dry_run", cure->dry_run);

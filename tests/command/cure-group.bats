@@ -676,6 +676,10 @@ only_group_is_named() {
     options_are 'client 1'
     "${inside[@]}" bash -c "$undo"
     options_are 'client 0'
+    # A narrow terminal does not break it.
+    "$python" -c 'import pty, sys; pty.spawn(["sh", "-c", "stty cols 40; exec \"$@\"", "sh", *sys.argv[1:]])' \
+        "${inside[@]}" "$NS" cure --cgroup 'a\x2d b' >"$T/seen" </dev/null
+    grep -qxF "To restore the options: $undo" <(tr -d '\r' <"$T/seen")
 }
 
 @test "a running --follow is seen by host status, doctor and the undo, and decides alone in its group" {

@@ -235,6 +235,8 @@ refuse_option() {
     start_options
     cure --list
     expect_no_part output "(pid ${NS_PID[options]})"
+    cure --list --json
+    jq -e --argjson pid "${NS_PID[options]}" '[.processes[] | select(.pid == $pid)] == []' <<<"$output"
     cure --pid "${NS_PID[options]}"
     cure --list
     expect 0 output has "(pid ${NS_PID[options]}): 4 connections and 1 listener: TCP_NODELAY set on 4" output lacks restore
