@@ -81,6 +81,7 @@ int main(void) { return pause(); }'
         env -u LD_PRELOAD sleep 1000 3>&- &
         echo $! >"$T/sleep.pid"
         until [[ $(readlink /proc/$!/exe) == */sleep ]]; do :; done
+        "$NS" doctor --pid ${pid[one]} --pid ${pid[two]} >"$T/chosen"
         "$NS" doctor --all'
     expect_status 0
     row one works 1 "policy built in"
@@ -88,6 +89,9 @@ int main(void) { return pause(); }'
     expect_part output "not listed: 2 without TCP sockets and without the library"
     expect_no_part output sleep
     expect_verdict "the library works in 2 of 2 processes that have TCP sockets or the library"
+    # Of processes that were chosen none is only counted.
+    grep -q " 2 of 2 processes" "$T/chosen"
+    run ! grep "not listed" "$T/chosen"
 }
 
 @test "a library of another version is reported, and one whose status has an unknown form" {

@@ -99,7 +99,9 @@ PYTHON
     may_look
     patient p pause env LD_PRELOAD="$LIBRARY"
     json 0 'o["works"] == "yes" and o["verdict"] == "the library works in process '"${NS_PID[p]}"'"
-        and [p["library"] for p in o["processes"]] == ["works"] and o["processes"][0]["counters"]["pushes"] == 0 and any(f["name"] == "so far" and f["text"].startswith("sockets ") for f in o["facts"])' doctor --pid "${NS_PID[p]}" --json
+        and [p["library"] for p in o["processes"]] == ["works"] and o["processes"][0]["counters"]["pushes"] == 0
+        and o["processes"][0]["rules"] == [{"number": 1, "name": "every-tcp-socket", "send": "adaptive", "ack": "before-wait", "sockets": 0}]
+        and any(f["name"] == "so far" and f["text"].startswith("sockets ") for f in o["facts"])' doctor --pid "${NS_PID[p]}" --json
     patient q pause
     json 1 'o["works"] == "no" and "LD_PRELOAD was not set" in o["reasons"][0]["text"]' doctor --json --pid "${NS_PID[q]}"
 }

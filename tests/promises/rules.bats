@@ -70,7 +70,7 @@ END
 
 @test "a call with a bad pointer fails with EFAULT, although something is pending or the option is rewritten" {
     cat >"$T/bad.py" <<'END'
-import ctypes, errno, socket
+import ctypes, errno, os, socket, struct
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 bad = ctypes.c_void_p(libc.mmap(None, 4096, 0, 0x22, -1, 0))  # a page without access
@@ -82,6 +82,24 @@ for call, *arguments in ((libc.setsockopt, most - 1, 1, socket.SO_SNDBUF, bad, 4
     for _ in range(6):
         near.send(b"piece")
     assert (call(*arguments), ctypes.get_errno()) == (-1, errno.EFAULT), arguments
+# A message to a UNIX socket, whose one descriptor is at the end of what can be read.
+pages = libc.mmap(None, 8192, 3, 0x22, -1, 0)
+libc.mprotect(ctypes.c_void_p(pages + 4096), 4096, 0)
+right = struct.pack("Niii0N", struct.calcsize("Niii"), socket.SOL_SOCKET, socket.SCM_RIGHTS, near.fileno())
+ctypes.memmove(pages + 4096 - len(right), right, len(right))
+text = ctypes.create_string_buffer(b"right", 5)
+vector = ctypes.create_string_buffer(struct.pack("PN", ctypes.addressof(text), 5))
+def message(control):
+    return struct.pack("PiPNPNi0P", 0, 0, ctypes.addressof(vector), 1, control, len(right), 0)
+one, other = socket.socketpair()
+good = message(pages + 4096 - len(right))
+assert libc.sendmsg(one.fileno(), good, 0) == 5
+assert libc.sendmmsg(one.fileno(), 2 * (good + struct.pack("I0P", 0)), 2, 0) == 2
+for _ in range(3):
+    said, fds, *_ = socket.recv_fds(other, 5, 1)
+    assert said == b"right" and os.path.sameopenfile(near.fileno(), fds[0])
+for wrong in bad, message(bad.value), message(pages + 4097 - len(right)):
+    assert (libc.sendmsg(one.fileno(), wrong, 0), ctypes.get_errno()) == (-1, errno.EFAULT), wrong
 END
     python3 "$T/bad.py"
     NAGLESHIM_POLICY='{"version": 1, "rules": [{"sockopt": {"SO_SNDBUF": "ignore"}}]}' NAGLESHIM_LOG=info \

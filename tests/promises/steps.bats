@@ -182,6 +182,8 @@ does_under() {
     done
     does 'connected write*5 close-by-number' "$joined close"
     does 'connected write*5 clone' "$joined fork"
+    trace "$LIBRARY" 'connected write*5 daemon' # it ends at any time
+    [[ $seen == "$(expand "$joined fork")"* ]] || wrong "$seen"
     does 'connected write*5 filter' "$joined nodelay=0 filter"
     # These set both options on every connection, because another program may use the connections.
     joined+=' other:nodelay=1 other:bound bound'

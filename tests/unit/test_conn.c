@@ -7,6 +7,8 @@
 
 #include "unit.h"
 
+#include <netinet/tcp.h>
+
 enum { HIGH = 3 * NS_FD_CHUNK + 5, NUMBERS = 4 * NS_FD_CHUNK };
 
 static int visits, last;
@@ -96,13 +98,20 @@ CHECK(check_kinds)
            "a listener is one, IPv%d", i ? 6 : 4);
         OK(kind.tcp && !kind.listens && kind.connected && kind.nonblock, "so is a connection");
         OK(!ns_kernel_ask(other).tcp && ns_kernel_ask(other).domain == domains[i], "UDP is no TCP");
-        OK(ns_kernel_may_be_tcp(client) && !ns_kernel_is_file(client), "neither is it a file");
+        OK(ns_kernel_may_be_tcp(client) && ns_kernel_may_be_tcp(listener) &&
+               !ns_kernel_may_be_tcp(other),
+           "nor may it be, without a call of sockets");
+        OK(!ns_kernel_is_file(client), "neither is it a file");
+        OK(!ns_kernel_has_ulp(client), "a connection has no protocol above TCP");
+        if (setsockopt(client, IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") == 0)
+            OK(ns_kernel_has_ulp(client), "until it is given one");
         close(listener), close(other), close(client);
     }
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
         perror("socketpair");
     errno = ENOTTY;
-    OK(!ns_kernel_ask(pair[0]).tcp && !ns_kernel_ask(-1).tcp && errno == ENOTTY,
+    OK(!ns_kernel_ask(pair[0]).tcp && !ns_kernel_ask(-1).tcp && !ns_kernel_may_be_tcp(pair[0]) &&
+           !ns_kernel_may_be_tcp(-1) && errno == ENOTTY,
        "a UNIX socket is no TCP socket, and errno stays");
     close(pair[0]), close(pair[1]);
 }
@@ -122,6 +131,9 @@ CHECK(check_delack)
     NS_PUT(conn, ack, NS_ACK_BEFORE_WAIT);
     ns_delack_bound(fd, conn);
     OK(NS_GET(conn, delack) == NS_DELACK_OURS, "the library's limit of another process is known");
+    NS_PUT(conn, delack, NS_DELACK_UNASKED);
+    ns_delack_found(fd, conn);
+    OK(NS_GET(conn, delack) == NS_DELACK_OURS, "also if nothing has to be limited yet");
     enum { OTHER_US = 100000 };
     ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, OTHER_US);
     NS_PUT(conn, delack, NS_DELACK_UNASKED);

@@ -634,12 +634,19 @@ CHECK(check_holds)
     begin();
     add(process(1, "quiet", ""), NS_ROLE_CLIENT, (struct ns_verdict){.grade = NS_GRADE_NONE});
     add(process(2, "loud", ""), NS_ROLE_CLIENT, stalls());
-    for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 5; i++)
-        ns_diagnosis_add_hold(&diagnosis, diagnosis.rows[1],
-                              &(struct ns_hold){.begin = 10000 - i, .end = 20000});
+    struct ns_hold hold = {.begin = 10000, .end = 20000, .waited = true, .certain = true};
+    ns_diagnosis_add_hold(&diagnosis, diagnosis.rows[0], &hold);
+    for (unsigned i = 0; i < NS_DIAGNOSIS_HOLDS_MOST + 4; i++) {
+        hold.begin--;
+        ns_diagnosis_add_hold(&diagnosis, diagnosis.rows[1], &hold);
+    }
     ns_diagnosis_finish(&diagnosis);
     OK(diagnosis.n_holds == NS_DIAGNOSIS_HOLDS_MOST && diagnosis.holds_untold == 5,
        "holds without room are counted");
+    const struct ns_row_hold *last = &diagnosis.holds[diagnosis.n_holds - 1];
+    OK(diagnosis.holds[0].hold.certain && diagnosis.holds[0].hold.waited && !last->hold.certain &&
+           !last->hold.waited && strcmp(last->row->process->name, "quiet") == 0,
+       "no hold is more certain than its row");
     OK(diagnosis.holds[0].hold.begin < diagnosis.holds[1].hold.begin &&
            diagnosis.holds[0].row == diagnosis.rows[0] &&
            strcmp(diagnosis.rows[0]->process->name, "loud") == 0,

@@ -125,6 +125,12 @@ static void spoil(size_t at, uint32_t value, bool refused, const char *what)
     close(fd);
 }
 
+static void spoil_sample(size_t at, uint32_t value, const char *what)
+{
+    spoil(NS_RECORD_EVENTS_AT + at, value, false, what);
+    OK(all.looks == NS_RECORD_EVENTS - 1, "without this sample: %" PRIu64, all.looks);
+}
+
 CHECK(check_hostile)
 {
     struct ns_record_head head;
@@ -139,10 +145,9 @@ CHECK(check_hostile)
     spoil(slots + offsetof(struct ns_record_slot, role), 77, false, "an unknown role");
     spoil(slots + offsetof(struct ns_record_slot, n_writes), UINT32_MAX, false,
           "billions of writes");
-    spoil(events + offsetof(struct ns_record_event, slot), 1u << 31, false, "a sample of no slot");
-    spoil(events + offsetof(struct ns_record_event, life), 0, false, "a sample of no connection");
-    spoil(events + offsetof(struct ns_record_event, complete), 7, false,
-          "a sample that is being written");
+    spoil_sample(offsetof(struct ns_record_event, slot), 1u << 31, "a sample of no slot");
+    spoil_sample(offsetof(struct ns_record_event, life), 0, "a sample of no connection");
+    spoil_sample(offsetof(struct ns_record_event, complete), 7, "a sample that is being written");
     spoil(events + offsetof(struct ns_record_event, look) + offsetof(struct ns_look, at),
           UINT32_MAX, false, "a sample from the future");
     for (size_t size = NS_RECORD_EVENTS_AT + 100; size > 0; size /= 3) {
