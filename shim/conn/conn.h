@@ -47,7 +47,6 @@ struct ns_conn {
     _Atomic uint8_t kernel_nodelay; /* the TCP_NODELAY that the kernel has while nothing is held */
     _Atomic uint8_t app_corks;      /* the application's own TCP_CORK, or MSG_MORE: bits below */
     _Atomic uint8_t no_batch;       /* why no burst may be held: bits below */
-    _Atomic uint8_t generation;     /* of the process that made it: process.h */
     _Atomic uint8_t flags;          /* bits below */
     _Atomic uint8_t in_flight;      /* something was sent, perhaps not acknowledged yet: below */
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
@@ -55,10 +54,10 @@ struct ns_conn {
     _Atomic uint16_t alone;         /* waits before writes, since the last read: out.c */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
-    _Atomic uint8_t children;       /* ns_process_children when it was made */
     _Atomic uint8_t reader;         /* the low bits of the thread that has read last */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
+    _Atomic uint32_t children;      /* ns_process_children when it was made */
     _Atomic uint64_t ack_state;     /* struct ns_ack_state */
     _Atomic uint64_t burst;         /* struct ns_burst */
     const struct ns_rule *_Atomic rule;
@@ -125,8 +124,7 @@ static inline bool ns_conn_is_tracked(const struct ns_conn *conn)
  * may write to it. */
 static inline bool ns_conn_is_own(const struct ns_conn *conn)
 {
-    return NS_GET(conn, generation) ==
-           atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
+    return NS_GET(conn, children) >= atomic_load_explicit(&ns_process_began, memory_order_relaxed);
 }
 
 /* May another process write to it, too? Then that has been forked since it was made, by this

@@ -12,8 +12,7 @@ _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
 _Atomic bool ns_process_disabled;
-_Atomic uint8_t ns_process_generation;
-_Atomic uint8_t ns_process_children;
+_Atomic uint32_t ns_process_children, ns_process_began;
 static _Atomic pid_t maker; /* this process, once it has made a socket; or: */
 enum { SEVERAL = -1 };      /* processes share this memory and the descriptors: no pid tells */
 
@@ -38,11 +37,11 @@ bool ns_process_has_threads(void)
            tasks.stx_nlink > 3;
 }
 
-uint8_t ns_process_makes(void)
+uint32_t ns_process_makes(void)
 {
     if (!atomic_load_explicit(&maker, memory_order_relaxed) && !ns_process_is_disabled())
         atomic_store(&maker, getpid());
-    return atomic_load_explicit(&ns_process_generation, memory_order_relaxed);
+    return atomic_load_explicit(&ns_process_children, memory_order_relaxed);
 }
 
 void ns_process_shares_all(void)
@@ -59,7 +58,9 @@ void ns_process_notice(void)
 void ns_process_forked(bool shares)
 {
     if (shares) {
-        atomic_fetch_add(&ns_process_generation, 1);
+        /* One more, for what a thread of the parent has made since the parent counted this child.
+         */
+        atomic_store(&ns_process_began, atomic_fetch_add(&ns_process_children, 1) + 1);
         atomic_store(&maker, 0);
     }
     if (atomic_load(&ns_clone_parent)) /* the parent's children share the parent's memory */

@@ -48,16 +48,12 @@ static inline bool ns_process_is_disabled(void)
  * that need not be written, since that would copy a page. */
 void ns_process_forked(bool shares);
 
-/* How many forks with connections lie between this process and the one that loaded the library,
- * modulo 256. ns_process_notice counts a fork by a raw system call. */
-extern _Atomic uint8_t ns_process_generation;
+/* How many children of this process and its forebears may have their connections, too; and how many
+ * there were when it began. ns_process_notice counts a fork by a raw system call. */
+extern _Atomic uint32_t ns_process_children, ns_process_began;
 
-/* How many children of this process and its forebears may have their connections, too, modulo 256.
- */
-extern _Atomic uint8_t ns_process_children;
-
-/* The generation for a socket that is made now. */
-uint8_t ns_process_makes(void);
+/* A socket is made. Returns ns_process_children. */
+uint32_t ns_process_makes(void);
 
 /* Before a clone() whose child shares this memory and the descriptors and is no thread: their
  * sockets belong to both. */
