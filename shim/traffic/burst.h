@@ -18,8 +18,7 @@ struct ns_burst {
     uint8_t crossing : 1;
     uint8_t single : 1; /* the last burst was one write, or only its second one was held */
     uint8_t second : 1; /* while crossing: the last write followed another one without a wait */
-    uint8_t ahead : 1;  /* data was unread when the burst began */
-    uint8_t asks : 3;   /* so many further bursts ask about that */
+    uint8_t asks : 3;   /* so many further bursts ask about unread data: see ns_burst_found */
     uint8_t wait;       /* the low bits of ns_thread.waits at the last write */
 };
 _Static_assert(sizeof(struct ns_burst) == sizeof(uint64_t), "loaded and stored as one word");
@@ -39,6 +38,12 @@ enum {
     NS_BURST_ASKS = 7,
 };
 
+/* Was data unread when the burst began? */
+static inline bool ns_burst_is_ahead(struct ns_burst burst)
+{
+    return burst.asks == NS_BURST_ASKS;
+}
+
 /* Have limit milliseconds passed since burst->at? now is in milliseconds, modulo 65 536. */
 static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, unsigned limit)
 {
@@ -49,7 +54,7 @@ static inline bool ns_burst_paused(const struct ns_burst *burst, uint16_t now, u
  * waits between the writes only a stream is held, which asks for room. */
 static inline unsigned ns_burst_threshold(const struct ns_burst *burst, unsigned from)
 {
-    if (burst->ahead) /* Nagle's algorithm would hold it without the library, too */
+    if (ns_burst_is_ahead(*burst)) /* Nagle's algorithm would hold it without the library, too */
         return 1;
     if (from >= NS_BURST_LONG && burst->crossing)
         return (unsigned)NS_BURST_ROOM
@@ -189,7 +194,6 @@ static inline bool ns_burst_asks(const struct ns_burst *burst, uint32_t waits)
 
 static inline void ns_burst_found(struct ns_burst *burst, bool unread)
 {
-    burst->ahead = unread;
     burst->asks = (unread ? NS_BURST_ASKS : burst->asks ? burst->asks - 1u : 0) & 7;
 }
 

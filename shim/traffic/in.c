@@ -80,7 +80,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
             ns_in_begin_whole(fd, conn);
         return false;
     }
-    if (may_try && NS_GET(conn, held) && ns_conn_burst(conn).ahead)
+    if (may_try && NS_GET(conn, held) && ns_burst_is_ahead(ns_conn_burst(conn)))
         return true;
     ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
     return ns_pending_any() && ns_pending_beside(NULL);
@@ -147,7 +147,7 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
     if (!ns_burst_is_anothers(conn)) {
         NS_PUT(conn, writer, 0); /* the next write begins a new burst */
-        if (!ns_conn_burst(conn).ahead)
+        if (!ns_burst_is_ahead(ns_conn_burst(conn)))
             ns_push(fd, conn);
     }
     NS_PUT(conn, alone, 0);

@@ -128,7 +128,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
      * acknowledged. Data from the peer has most likely carried that ACK. */
     if (mode->option == TCP_NODELAY && ns_burst_asks(&burst, ns_thread.waits))
         ns_burst_found(&burst, ns_kernel_unread(fd) > 0);
-    unsigned from = burst.ahead || (!mode->nodelay && writer) ? 1 : mode->from;
+    unsigned from = ns_burst_is_ahead(burst) || (!mode->nodelay && writer) ? 1 : mode->from;
     if (mode->option == TCP_CORK && burst.single) /* a cork for one write costs two calls */
         from++;
     uint16_t now = ns_burst_is_timed(&burst, from) ? ns_push_clock() : 0;

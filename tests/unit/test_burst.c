@@ -203,13 +203,13 @@ CHECK(check_ahead)
     OK(!ns_burst_asks(&burst, 2 * NS_BURST_SAMPLE), "before its first write");
     burst.writes = 0;
     ns_burst_found(&burst, true);
-    OK(burst.ahead, "if there is some, the writes are left to Nagle's algorithm");
+    OK(ns_burst_is_ahead(burst), "if there is some, the writes are left to Nagle's algorithm");
     burst.doubt = NS_BURST_DOUBT_MOST;
     OK(ns_burst_threshold(&burst, 1) == 1, "also after pauses, which cost nothing there");
     burst.doubt = 0;
     for (; ns_burst_asks(&burst, 1); asked++)
         ns_burst_found(&burst, false);
-    OK(asked == NS_BURST_ASKS && !burst.ahead, "the next %u bursts ask, too", asked);
+    OK(asked == NS_BURST_ASKS && !ns_burst_is_ahead(burst), "the next %u bursts ask, too", asked);
     ns_burst_found(&burst, true);
     burst.crossing = 1;
     burst.writes = NS_BURST_LONG;
