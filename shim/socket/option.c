@@ -205,8 +205,8 @@ static void note_quickack(struct ns_conn *conn, int value)
 {
     struct ns_ack_state state = ns_conn_ack(conn);
     state.interactive = value % 2 == 0;
-    if (value)
-        state.pending = 0;
+    if (value && ns_ack_is_unanswered(state))
+        state.data = NS_ACK_ANSWERED;
     ns_conn_ack_put(conn, state);
 }
 

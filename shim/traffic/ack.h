@@ -19,12 +19,10 @@
 
 struct ns_ack_state {
     uint64_t interactive : 1; /* the kernel delays its ACKs here */
-    uint64_t pending : 1;     /* data was read and neither answered nor acknowledged */
-    uint64_t sent : 1;        /* it was acknowledged, and nothing came or went since */
-    uint64_t seen : 1;        /* a read has found no more data since */
+    uint64_t data : 2;        /* enum ns_ack_data */
     uint64_t skips : 1;       /* ACKs are skipped */
     uint64_t term : 3;        /* trials in a row in which ACKs were missed, at most NS_ACK_TERMS */
-    uint64_t epoch : 3;       /* the low bits of the reading thread's epoch */
+    uint64_t epoch : 5;       /* the low bits of the reading thread's epoch */
     uint64_t spent : 10;      /* since the last decision: first, in 1/16 of an ACK; in a term, in
                                  8^(term - 1) ACKs; while they are skipped, reads */
     uint64_t late : 6;        /* late reads among them */
@@ -34,6 +32,15 @@ struct ns_ack_state {
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
     uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
 };
+
+/* What has become of the data that was read. */
+enum ns_ack_data {
+    NS_ACK_ANSWERED,      /* the program has answered it, or there was none */
+    NS_ACK_SENT,          /* it was acknowledged, and nothing came or went since */
+    NS_ACK_UNANSWERED,    /* neither */
+    NS_ACK_UNANSWERED_ALL /* neither, and a read has found no more data since */
+};
+
 _Static_assert(sizeof(struct ns_ack_state) == sizeof(uint64_t), "loaded and stored as one word");
 NS_CONN_WORD(ns_ack_state, ns_conn_ack, ack_state)
 
@@ -95,22 +102,28 @@ static inline bool ns_ack_is_free(struct ns_ack_state state)
     return state.skips && state.spent >= NS_ACK_TRIAL;
 }
 
+/* Was data read and neither answered nor acknowledged? */
+static inline bool ns_ack_is_unanswered(struct ns_ack_state state)
+{
+    return state.data >= NS_ACK_UNANSWERED;
+}
+
 /* Must an ACK be sent before the next wait? */
 static inline bool ns_ack_is_pending(struct ns_ack_state state)
 {
-    return state.pending && !state.skips;
+    return ns_ack_is_unanswered(state) && !state.skips;
 }
 
 /* How many times has the thread that read waited since? waits: counts its waits. */
 static inline unsigned ns_ack_waits(struct ns_ack_state state, unsigned waits)
 {
-    return (waits - (unsigned)state.epoch) & 7;
+    return (waits - (unsigned)state.epoch) & 31;
 }
 
 /* Is there anything that ns_ack_wrote would change? */
 static inline bool ns_ack_is_carried(struct ns_ack_state state)
 {
-    return state.pending || state.sent || (state.here && !state.interactive);
+    return state.data != NS_ACK_ANSWERED || (state.here && !state.interactive);
 }
 
 static inline void ns_ack_decide(struct ns_ack_state *state, bool skips, unsigned spent)
@@ -195,7 +208,8 @@ static inline void ns_ack_try(struct ns_ack_state *state)
  * another connection after it was sent. */
 static inline bool ns_ack_shows(struct ns_ack_state state, unsigned epoch)
 {
-    return state.skips ? state.pending && ns_ack_waits(state, epoch) : state.sent;
+    return state.skips ? ns_ack_is_unanswered(state) && ns_ack_waits(state, epoch)
+                       : state.data == NS_ACK_SENT;
 }
 
 /* size bytes were read at the time us, by a thread whose waits are counted by epoch. late: it shows
@@ -205,46 +219,38 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint3
 {
     unsigned here = ns_ack_amount(size) + (ns_ack_waits(*state, epoch) ? 0 : state->here);
     state->here = (here < 63 ? here : 63) & 63;
-    state->seen = 0;
     if (ns_ack_shows(*state, epoch)) {
         unsigned age = ns_ack_age(*state, us);
-        if (state->sent || age >= NS_ACK_THERE)
+        bool sent = state->data == NS_ACK_SENT;
+        if (sent || age >= NS_ACK_THERE)
             ns_ack_judge(state, late);
         /* After an ACK of the kernel's own the mode has ended (tcp_delack_timer_handler). */
-        state->interactive = state->sent || age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
+        state->interactive = sent || age < (limited ? NS_ACK_LIMITED : NS_ACK_DELAY);
         ns_ack_try(state);
     }
-    state->sent = 0;
-    state->pending = state->interactive;
-    state->epoch = epoch & 7;
+    state->data = NS_ACK_ANSWERED;
+    if (state->interactive)
+        state->data = NS_ACK_UNANSWERED;
+    state->epoch = epoch & 31;
     state->at = us >> 6 & 0x7fff;
-}
-
-/* All that was read is acknowledged. */
-static inline void ns_ack_clear(struct ns_ack_state *state)
-{
-    state->pending = 0;
-    state->sent = 0;
-    state->seen = 0;
 }
 
 /* The application writes; the segment carries the ACK. late: the kernel has sent one by then, which
  * it would not have without the library's limit. */
 static inline void ns_ack_wrote(struct ns_ack_state *state, bool late)
 {
-    if (state->pending)
+    if (ns_ack_is_unanswered(*state))
         ns_ack_spend(state, state->skips || late, 0);
     ns_ack_try(state);
     if (state->here)
         state->interactive = 1;
-    ns_ack_clear(state);
+    state->data = NS_ACK_ANSWERED;
 }
 
 /* The pending ACK is sent. */
 static inline void ns_ack_send(struct ns_ack_state *state, unsigned chance)
 {
-    ns_ack_clear(state);
-    state->sent = 1;
+    state->data = NS_ACK_SENT;
     ns_ack_spend(state, true, chance);
 }
 
@@ -252,7 +258,7 @@ static inline void ns_ack_send(struct ns_ack_state *state, unsigned chance)
  * acknowledge it, begins. Must the kernel be asked to acknowledge at once from now on? */
 static inline bool ns_ack_begin_whole(struct ns_ack_state *state, unsigned chance)
 {
-    ns_ack_clear(state);
+    state->data = NS_ACK_ANSWERED;
     ns_ack_try(state);
     if (state->skips)
         return false;

@@ -98,9 +98,10 @@ void ns_in_waits(int fd, struct ns_conn *conn)
 static void note_second_read(int fd, struct ns_conn *conn, struct ns_ack_state state)
 {
     uint8_t flags = NS_GET(conn, flags), again = flags & NS_READS_AGAIN;
-    bool late = !state.seen && again &&
-                is_late(fd, conn, &state, ns_ack_age(state, ns_push_time(false)), 1);
-    NS_PUT(conn, flags, flags | (state.seen || late ? NS_WAITS_UNSEEN : NS_READS_AGAIN));
+    bool seen = state.data == NS_ACK_UNANSWERED_ALL;
+    bool late =
+        !seen && again && is_late(fd, conn, &state, ns_ack_age(state, ns_push_time(false)), 1);
+    NS_PUT(conn, flags, flags | (seen || late ? NS_WAITS_UNSEEN : NS_READS_AGAIN));
 }
 
 /* Writes that the library cannot see may have begun the interactive mode. After data that came when
@@ -139,7 +140,7 @@ static inline void note_reader(struct ns_conn *conn, struct ns_ack_state *state)
     if (__builtin_expect(NS_GET(conn, reader) == (uint8_t)ns_thread.id, 1))
         return;
     NS_PUT(conn, reader, (uint8_t)ns_thread.id);
-    state->epoch = (ns_thread.waits - 1) & 7;
+    state->epoch = (ns_thread.waits - 1) & 31;
 }
 
 /* The application has read size bytes of data. */
@@ -159,25 +160,29 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     note_reader(conn, &state);
-    if (__builtin_expect(state.pending && !ns_ack_waits(state, ns_thread.waits), 0))
+    if (__builtin_expect(ns_ack_is_unanswered(state) && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(fd, conn, state);
     uint8_t no_batch = NS_GET(conn, no_batch);
     if (__builtin_expect(no_batch & NS_RING, 0) && NS_GET(conn, in_flight))
         NS_PUT(conn, no_batch, no_batch & (uint8_t)~NS_RING);
     bool unseen = is_written_unseen(conn) || NS_GET(conn, in_flight) != NS_FLIGHT_SEEN;
-    bool due = state.interactive || state.sent; /* otherwise only suspect needs the time */
+    bool due =
+        state.interactive || state.data == NS_ACK_SENT; /* otherwise only suspect needs the time */
     bool coarse = due ? ns_ack_is_free(state) : !ns_delack_is_ours(conn) && !NS_GET(conn, asks);
     uint32_t us = due || unseen ? ns_push_time(coarse) : 0;
     if (unseen)
         suspect(fd, conn, &state, us);
-    if (!state.rtt && (state.sent || state.pending))
+    if (!state.rtt && state.data != NS_ACK_ANSWERED)
         ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
     bool late = ns_ack_shows(state, ns_thread.waits) &&
                 has_waited(fd, conn, state, ns_ack_age(state, us), size);
     ns_ack_read(&state, ns_thread.waits, us, ns_delack_is_ours(conn), late, size);
-    if (before.interactive && !state.interactive) /* its ACK may have come without a delay */
-        state.interactive = state.pending = unseen || ns_kernel_delays_acks(fd);
-    if (!state.pending) {
+    if (before.interactive && !state.interactive && /* its ACK may have come without a delay */
+        (unseen || ns_kernel_delays_acks(fd))) {
+        state.interactive = 1;
+        state.data = NS_ACK_UNANSWERED;
+    }
+    if (!ns_ack_is_unanswered(state)) {
         ns_learned_put(conn, before, &state);
         return;
     }
@@ -207,15 +212,15 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll: no
      * later wait will send the ACK. If waits are unseen, none will either. */
     struct ns_ack_state state = ns_conn_ack(conn);
-    if (!state.pending)
+    if (!ns_ack_is_unanswered(state))
         return;
-    if (state.seen || NS_GET(conn, flags) & NS_WAITS_UNSEEN) {
+    if (state.data == NS_ACK_UNANSWERED_ALL || NS_GET(conn, flags) & NS_WAITS_UNSEEN) {
         ns_thread.waits++;
         ns_flush_pending();
         return;
     }
-    state.seen = 1;
-    state.epoch = ns_thread.waits & 7;
+    state.data = NS_ACK_UNANSWERED_ALL;
+    state.epoch = ns_thread.waits & 31;
     ns_conn_ack_put(conn, state);
 }
 
@@ -228,9 +233,9 @@ void ns_in_end(int fd, struct ns_conn *conn, ssize_t result, int error, int flag
             took(fd, conn, flags, (size_t)result);
     } else if (result == 0 && !(flags & MSG_PEEK)) {
         struct ns_ack_state state = ns_conn_ack(conn);
-        if (!state.pending || !ns_kernel_has_ended(fd)) /* 0 bytes were asked for */
+        if (!ns_ack_is_unanswered(state) || !ns_kernel_has_ended(fd)) /* 0 bytes were asked for */
             return;
-        state.pending = 0; /* the peer waits for no ACK */
+        state.data = NS_ACK_ANSWERED; /* the peer waits for no ACK */
         ns_conn_ack_put(conn, state);
     } else if (error == EAGAIN) {
         ns_in_nothing(fd, conn);

@@ -218,7 +218,7 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
 /* Nothing was sent. */
 static void failed(struct ns_write one, int fd)
 {
-    if (!one.ack.pending || ns_conn_ack(one.conn).pending)
+    if (!ns_ack_is_unanswered(one.ack) || ns_ack_is_unanswered(ns_conn_ack(one.conn)))
         return;
     ns_conn_ack_put(one.conn, one.ack);
     if (ns_ack_is_pending(one.ack))

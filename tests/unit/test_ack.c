@@ -107,7 +107,7 @@ static void learn(struct world *world, struct ns_ack_state before)
     world->known = ns_ack_learn(world->known, before, &world->state);
     if (ns_ack_is_free(world->state))
         world->unlimited = true;
-    else if (world->state.pending && (world->state.skips || !world->state.term))
+    else if (ns_ack_is_unanswered(world->state) && (world->state.skips || !world->state.term))
         world->unlimited = false;
 }
 
@@ -441,7 +441,7 @@ CHECK(check_taken_over)
     unsigned known = NS_ACK_FIRST - 1;
     struct ns_ack_state last = {0};
     for (unsigned i = 0; i < 20; i++) {
-        struct ns_ack_state state = {.interactive = 1, .pending = 1}, before = state;
+        struct ns_ack_state state = {.interactive = 1, .data = NS_ACK_UNANSWERED}, before = state;
         ns_ack_send(&state, i);
         known = ns_ack_learn(known, before, &state);
         before = state;
@@ -451,6 +451,15 @@ CHECK(check_taken_over)
     }
     OK(known == NS_ACK_FIRST && last.skips && !ns_ack_is_free(last),
        "an ACK that was sent does not show that another one is needless");
+}
+
+/* A thread reads the first pieces of several answers, and then their second ones. */
+CHECK(check_waits)
+{
+    struct ns_ack_state state = {.interactive = 1};
+    ns_ack_read(&state, 3, 0, true, false, PIECE);
+    OK(ns_ack_waits(state, 3 + 8) && ns_ack_waits(state, 3 + 16) && ns_ack_waits(state, 3 + 24),
+       "8, 16 or 24 waits since the last read are not taken for none");
 }
 
 /* Sixteen connections of one peer that always needs its ACKs. */
@@ -466,7 +475,7 @@ CHECK(check_terms)
             bool skips = state->skips;
             if (!i)
                 ns_ack_begin(state, known);
-            if (!skips && state->pending)
+            if (!skips && ns_ack_is_unanswered(*state))
                 ns_ack_send(state, 2 * i); /* as chance may have it, each second wait */
             known = ns_ack_learn(known, before, state);
             before = *state;
