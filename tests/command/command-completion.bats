@@ -46,7 +46,6 @@ bash_offers() {
 
 @test "bash offers the verbs, and each verb's options" {
     local verb
-    # shellcheck source=/dev/null
     source "$DIR/nagleshim"
     [[ $(complete -p nagleshim) == *"-F _nagleshim"* ]]
     same verbs "$(sort <<<"$VERBS")" "$(bash_offers '')"
@@ -59,7 +58,6 @@ bash_offers() {
 }
 
 @test "bash offers the words that an option takes, files and programs" {
-    # shellcheck source=/dev/null
     source "$DIR/nagleshim"
     local option
     for option in --send --ack --log; do

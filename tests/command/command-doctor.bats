@@ -206,7 +206,6 @@ while call(-100, one, -100, other, 2) == 0:
         run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
         expect_status 1
         expect_verdict "the library would do nothing for this program"
-        # shellcheck disable=SC2053 # a pattern
         [[ $(grep '^reason: ' <<<"$output") == "reason: the library would not load: "$expected ]] ||
             unexpected
     done <<CASES

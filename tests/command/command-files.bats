@@ -228,7 +228,6 @@ C
     killed=$made
     ns_stop ends KILL
     # Another user's directory, a link to a directory of one's own, and one that others may enter.
-    # shellcheck disable=SC2016 # the inner shell expands it
     "${inside[@]}" sh -c 'cd /dev/shm && mkdir -m 700 nagleshim.diagnose.theirs mine && mkdir -m 755 nagleshim.diagnose.public &&
         touch mine/x.record nagleshim.diagnose.public/x.record nagleshim.diagnose.theirs/x.record &&
         chown 65534 nagleshim.diagnose.theirs && ln -s mine nagleshim.diagnose.abcdef'

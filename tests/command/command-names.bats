@@ -56,11 +56,9 @@ make_names() {
     printf '{"version": 1, "rules": [{"name": "\u009b31m\u202e%s"}]}' '?]2;x?' >"$T/rule$bad.json"
     printf '{"version": 1, "%s": 2, "rules": [{"send": 5}]}' "${word//$'\a'/}" >"$T/dir$bad/wrong$bad.json"
     cp "$T/rule$bad.json" "$T/dir$bad/rule$bad.json"
-    # shellcheck disable=SC2016 # the inner shell expands it
     "${inside[@]}" sh -c 'mkdir "/etc/systemd/system/$1.service.d" && printf "[Service]\nEnvironment=LD_PRELOAD=%s\n" "$2" \
         >"/etc/systemd/system/$1.service.d/zz-nagleshim.conf"' sh "$word" "/no/$word/libnagleshim.so"
     ns_serve server "$EXAMPLES/queue_server" --connections 0 0
-    # shellcheck disable=SC2016
     ns_start put "${inside[@]}" sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$group" "$T/put$bad" --warmup 0 \
         127.0.0.1 "$port" 100000000
     put=${NS_PID[put]}

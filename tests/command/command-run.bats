@@ -6,7 +6,6 @@ load ../helpers/command
 # The program was not started, and one line gives the reason.
 expect_not_started() {
     expect 125 output is ""
-    # shellcheck disable=SC2053 # a pattern
     [[ $stderr == "nagleshim run: "$1 && ! -e $T/ran ]] || unexpected "expected: $1"
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: One option and one word mean the same in every verb of the command.
 # Waits: each verb watches for a second.
-# shellcheck disable=SC2154 # bats sets $output and $status
+# shellcheck disable=SC2086 # $command, $selection and $words are several words
 
 load ../helpers/command
 
@@ -32,16 +32,13 @@ two_programs() {
     run --separate-stderr "$NS" diagnose --for 1 --json --pid "$one" --pid "$two" --pid "$one"
     jq -e --argjson pids "[$one, $two]" '[.rows[].process.pid] | unique == ($pids | sort)' <<<"$output"
     for command in "top --json" "doctor --json" "cure --json --dry-run"; do
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --pid "$one" --pid "$two" --pid "$one"
         jq -e --argjson pids "[$one, $two]" '[.rows[]?.process.pid, .processes[]?.pid] | unique == ($pids | sort)' <<<"$output"
     done
     # The one that is not there is named, wherever it stands.
     for command in "diagnose --for 1" "top --once" "doctor" "cure --dry-run"; do
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --pid "$one" --pid 4194304
         expect 2 stderr has "nagleshim ${command%% *}: there is no process 4194304"
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --pid 4194304 --pid "$one"
         expect 2 stderr has "nagleshim ${command%% *}: there is no process 4194304"
     done
@@ -72,10 +69,8 @@ two_programs() {
     mkdir -p "$T/root/etc"
     while read -r words; do
         words=${words//DIR/$T}
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" ${words/JSON/--json}
         jq -S 'walk(if type == "object" then with_entries(select(.value | type != "number")) else . end)' <<<"$output" >"$T/printed"
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" ${words/JSON/--json=$T/o.json}
         expect "$status" output is ""
         jq -S 'walk(if type == "object" then with_entries(select(.value | type != "number")) else . end)' "$T/o.json" >"$T/written"
@@ -127,17 +122,13 @@ CASES
     echo "$two" >"$other/cgroup.procs"
     for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
         for selection in "--cgroup $group" "--unit ${group##*/}"; do
-            # shellcheck disable=SC2086 # words
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"
         done
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --cgroup "$other"
         jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --cgroup no-such-group
         expect 2 stderr is "nagleshim ${command%% *}: there is no control group 'no-such-group'"
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --port 1
         expect 2 stderr is "nagleshim ${command%% *}: no TCP connection with port 1 was found"
     done
@@ -148,7 +139,6 @@ CASES
     has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
     two_programs
     for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "$NS" $command --port "$port"
         jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
     done
@@ -161,12 +151,10 @@ CASES
     install -m 755 "$NS" "$T/nagleshim"
     chmod 755 "$T"
     for command in "diagnose --for 1" "top --once" doctor; do
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port "$port"
         expect 3 output is "" stderr has ' could not be examined: ' stderr has ' needs root, or CAP_SYS_PTRACE' \
             stderr has "nagleshim ${command%% *}: 2 sockets with port $port belong to no process that could be examined"
         # The control.
-        # shellcheck disable=SC2086 # words
         run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port 1
         expect 2 stderr is "nagleshim ${command%% *}: no TCP connection with port 1 was found"
     done

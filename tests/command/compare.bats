@@ -130,7 +130,6 @@ nagleshim compare: too few runs for a conclusion (1 and 1 runs, " stderr has "ms
     ns_mount_namespace
     [[ ${mounts[0]:-} ]] || cannot_here "no mount namespace of one's own"
     mkdir "$T/full"
-    # shellcheck disable=SC2016 # the inner shell expands it
     run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs -o size=4k none "$1" && head -c 8192 /dev/zero >"$1/all" 2>/dev/null
         exec "$2" compare --runs 5 --json="$1/o.json" -- true' - "$T/full" "$NS"
     expect 2 stderr has "cannot write '$T/full/o.json': No space left on device"

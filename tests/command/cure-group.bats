@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: The kernel cures the new connections of a control group, whatever program it is, until `nagleshim cure --undo`.
-# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load ../helpers/groups
 

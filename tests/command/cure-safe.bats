@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Another user's directories, links, locks, control groups and program names do not mislead root's `nagleshim cure`.
-# shellcheck disable=SC2154 # bats sets $output and $status; helpers set $group, $inside and $as_other
 
 load ../helpers/groups
 

@@ -808,7 +808,6 @@ PYTHON
     mkdir "$T/etc"
     cp -a /etc/. "$T/etc" 2>/dev/null || true
     echo "$LIBRARY" >"$T/etc/ld.so.preload"
-    # shellcheck disable=SC2016 # the inner shell expands it
     run --separate-stderr "${mounts[@]}" bash -c 'mount --bind "$1" /etc && exec "${@:2}"' - "$T/etc" "$NS" diagnose -- \
         "$EXAMPLES/tcp_nodelay_client" --stats --warmup 10 127.0.0.1 "$port" 200
     expect 0 output has 'stalls 0' stderr has "/etc/ld.so.preload already names the library"

@@ -200,7 +200,6 @@ time.sleep(100)' "$T/go"
     pair $'a\xff' $'a\x9b'
     shown "$NS" top --once --interval 1 --pid "$pid"
     [[ $(LC_ALL=C grep -c '[%?] a? .*client' <<<"$output") -eq 2 ]]
-    # shellcheck disable=SC2046 # several
     kill $(pgrep -P "$pid")
 }
 
@@ -218,7 +217,6 @@ time.sleep(100)' "$T/go"
     # Three lines above the table, the title, and two rows at each end of the connections.
     [[ $(screen capture-pane -p | sed "/./!d" | wc -l) -eq 8 ]]
     screen kill-server
-    # shellcheck disable=SC2046 # several
     kill $(pgrep -P "$pid")
 }
 

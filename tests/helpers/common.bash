@@ -4,7 +4,6 @@
 
 bats_require_minimum_version 1.5.0
 export -n NAGLESHIM_MUST_WORK # the command warns of it
-# shellcheck source=tests/helpers/retry.bash
 . "${BASH_SOURCE[0]%/*}/retry.bash"
 
 # bats notes each command before it runs, for the report of a failure. For those of the helpers, this takes a third of the

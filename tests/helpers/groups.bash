@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Shared by the tests of `nagleshim cure` on control groups: a group, and a BPF file system that no other test sees.
-# shellcheck disable=SC2034,SC2154 # bats sets $output and $status; helpers set $port and $python
 
 load "${BASH_SOURCE[0]%/*}/doctor"
 load "${BASH_SOURCE[0]%/*}/options"

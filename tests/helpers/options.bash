@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Shared by the tests of `nagleshim cure`: a program with TCP sockets of all kinds, which prints their options.
-# shellcheck disable=SC2034,SC2154 # bats sets $output; helpers set $python
 
 options_in=()
 

@@ -7,9 +7,7 @@
 bats_require_minimum_version() {
     :
 }
-# shellcheck source=tests/helpers/common.bash
 . tests/helpers/common.bash
-# shellcheck source=tests/helpers/victims.bash
 . tests/helpers/victims.bash
 BATS_TEST_TMPDIR=$(mktemp -d)
 # Databases run as other users.

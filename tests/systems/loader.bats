@@ -119,7 +119,6 @@ END
 @test "such a plugin is cured however its calls are linked, and its read-only memory stays read-only" {
     local options
     for options in '-Wl,-z,lazy' '-Wl,-z,now,-z,relro' '-fno-plt' '-Wl,--hash-style=sysv' '-Wl,-z,now,-z,pack-relative-relocs'; do
-        # shellcheck disable=SC2086 # several options
         plugin $options
         run "$T/host" deep maps
         [[ $output == 'nodelay 0 '* ]]
