@@ -5,7 +5,6 @@ and the table. It ends only processes that it started."""
 import contextlib
 import fnmatch
 import functools
-import json
 import os
 import pathlib
 import re

@@ -125,22 +125,14 @@ CASES
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"
         done
-        run --separate-stderr "$NS" $command --cgroup "$other"
-        jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
+        for selection in "--cgroup $other" "--port $port"; do
+            run --separate-stderr "$NS" $command $selection
+            jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
+        done
         run --separate-stderr "$NS" $command --cgroup no-such-group
         expect 2 stderr is "nagleshim ${command%% *}: there is no control group 'no-such-group'"
         run --separate-stderr "$NS" $command --port 1
         expect 2 stderr is "nagleshim ${command%% *}: no TCP connection with port 1 was found"
-    done
-}
-
-@test "diagnose, top and doctor select the processes with a connection of --port" {
-    local command
-    has_ptrace || [[ $EUID -ne 0 ]] || cannot_here "CAP_SYS_PTRACE is missing"
-    two_programs
-    for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
-        run --separate-stderr "$NS" $command --port "$port"
-        jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"
     done
 }
 

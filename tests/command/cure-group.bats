@@ -57,8 +57,7 @@ rounds() {
 }
 
 @test "static programs in Go and C, and one of 32 bits, are cured like others" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     command -v go >/dev/null || cannot_here 'go is not installed'
     local cache=$PWD/build/go # Go's own packages are compiled once
     cat >"$T/client.go" <<'END'
@@ -137,8 +136,7 @@ while True:
 }
 
 @test "connections that exist are cured, too, and the undo restores what the program itself asked for" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     local changed=4
     start_options
     options_are 'client 0' 'server 0' 'nodelay 1' 'other 0'
@@ -175,8 +173,7 @@ while True:
 }
 
 @test "the rules decide by role, address and port, and a second policy replaces the first one" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     start_options
     cure --cgroup "$group" --policy "$(policy server '{"match": {"role": "server", "local": "127.0.0.1"}}')"
     words=connect options_are 'server 1' 'client 0' 'accepted 1' 'later 0'
@@ -210,8 +207,7 @@ while True:
 }
 
 @test "--list names each group and its policy, and --for cures a group until its time has passed" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     local file
     file=$(policy mine '{"match": {"role": "client"}}')
     cure --cgroup "$group" --policy "$file"
@@ -261,8 +257,7 @@ while True:
 }
 
 @test "a trial leaves the cure of its group that was in force: one that the kernel refuses, and one of a single process" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     start_options
     cure --cgroup "$group"
     cure --cgroup "$group" --for 0.5 --policy "$(policy app '{"match": {"process": "app"}}')"
@@ -279,8 +274,7 @@ while True:
 }
 
 @test "a trial that adds a limited delayed ACK to the cure of its group takes only that back" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     start_options
     cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
     ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 2
@@ -293,8 +287,7 @@ while True:
 }
 
 @test "a trial in a cured group leaves no mark on a connection whose program has set TCP_NODELAY" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     cure --cgroup "$group" --policy "$(policy app '{"send": "app", "ack": "before-wait"}')"
     ns_start own "${in_group[@]}" "$python" -c 'import os, socket, sys, time
 listener = socket.create_server(("127.0.0.1", 0))
@@ -377,8 +370,7 @@ print("mark", own.getsockopt(socket.IPPROTO_TCP, 27))' "$T/began" "$T/over"
 }
 
 @test "connections that exist, too, are treated by the cure of the innermost group, and only its undo restores them" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     [[ -n ${limit:=$("$NS" cure --all --dry-run --json | jq .least_delayed_ack_us)} && $limit -gt 0 ]] || cannot_here 'no TCP_DELACK_MAX_US'
     mkdir "$group/inner"
     in_group=(sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec \"\$@\"" sh)
@@ -445,8 +437,7 @@ print(server.getsockopt(6, 1))'
 }
 
 @test "an MPTCP connection that turns TCP_NODELAY off flows, and its listener is said to be treated" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     cat >"$T/mptcp.py" <<'END'
 import socket, statistics, sys, time
 server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
@@ -734,8 +725,7 @@ end it by --undo, or end the 'nagleshim cure --follow'"
 }
 
 @test "a signal to --follow in the midst of very many connections calls none of them one of no process" {
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     local most tried treated
     ns_start program "${in_group[@]}" "$python" -c 'import resource, socket, time
 most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 8000)
@@ -761,8 +751,7 @@ time.sleep(100)'
 
 @test "a connection that is accepted while the existing ones are treated is treated, too, also with --follow" {
     ns_needs_strace
-    sees_setsockopt
-    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+    needs_nodelay
     ns_start program "${in_group[@]}" "$python" -c 'import socket, time
 listener = socket.create_server(("127.0.0.1", 0))
 pairs = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(5)]

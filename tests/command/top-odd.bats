@@ -196,13 +196,6 @@ time.sleep(100)' "$T/go"
     [[ $(grep -cE "^$reader .*\"/proc/($late)\"" "$T/calls") -le 9 ]] || wrong "examinations:" "$T/calls"
 }
 
-@test "names with invalid UTF-8 are replaced" {
-    pair $'a\xff' $'a\x9b'
-    shown "$NS" top --once --interval 1 --pid "$pid"
-    [[ $(LC_ALL=C grep -c '[%?] a? .*client' <<<"$output") -eq 2 ]]
-    kill $(pgrep -P "$pid")
-}
-
 @test "a long name is complete, and the screen cuts long lines" {
     local long=xäöüäöüäöüäöüäöü
     pair queue_put "$long"

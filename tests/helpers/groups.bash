@@ -54,3 +54,9 @@ sees_setsockopt() {
 sets_nodelay() {
     "$python" -c 'import os; raise SystemExit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1))'
 }
+
+# For the tests in which the kernel sets TCP_NODELAY and the programs ask for it.
+needs_nodelay() {
+    sees_setsockopt
+    sets_nodelay || cannot_here 'the kernel sets no TCP_NODELAY'
+}

@@ -161,11 +161,3 @@ thread.start()
 thread.join()
 EOF
 }
-
-@test "if the library is opened after libc instead of preloaded, it still passes calls on" {
-    python3 - "$LIBRARY" <<'EOF'
-import ctypes, os, sys
-shim, (reader, writer) = ctypes.CDLL(sys.argv[1]), os.pipe()
-assert shim.write(writer, b"passed on", 9) == 9 and os.read(reader, 20) == b"passed on"
-EOF
-}
