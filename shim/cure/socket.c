@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -100,6 +102,20 @@ static int set_values(int fd, const struct ns_cure_values *values)
     return error;
 }
 
+/* All of them or none, also if the command is killed: the mark of a listener without TCP_NODELAY
+ * would seem to be its program's. */
+static int set_all(int fd, const struct ns_cure_values *values, const struct ns_cure_values *now)
+{
+    prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    const int error = set_values(fd, values);
+    if (error && values->mark >= 0) {
+        set(fd, TCP_NODELAY, now->nodelay);
+        set(fd, NS_MARK_OPTION, now->mark);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    return error;
+}
+
 /* What a socket is to have. Outside a group, the program's own TCP_NODELAY needs no mark. A
  * listener with a TCP_SAVE_SYN of its own keeps its TCP_NODELAY. */
 static struct ns_cure_values wanted(const struct ns_cure_change *change,
@@ -163,12 +179,7 @@ static int change_socket(struct ns_cure_change *change)
                                     change->in_group ? unspared(change, all) : all;
     if (is_none(&then) && !is_none(&all))
         return NS_CURE_EARLIER;
-    const int error = change->dry_run ? 0 : set_values(fd, &then);
-    /* With a mark and without TCP_NODELAY, a listener would seem to have its program's value. */
-    if (error && then.mark >= 0) {
-        set(fd, TCP_NODELAY, now.nodelay);
-        set(fd, NS_MARK_OPTION, now.mark);
-    }
+    const int error = change->dry_run ? 0 : set_all(fd, &then, &now);
     if (error)
         return error;
     /* Before Linux 6.17 a limit is removed that was perhaps never set. */

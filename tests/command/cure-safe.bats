@@ -251,3 +251,22 @@ time.sleep(100)'
     run --separate-stderr "${inside[@]}" strace -qqo "$T/trace" -e inject=clone,clone3,fork:error=EAGAIN "$NS" cure --pid "${NS_PID[client]}"
     expect 1 output is '' stderr is 'nagleshim cure: 1 socket belongs to no process that could be examined'
 }
+
+@test "a cure that is killed between the two options of a listener sets both, and an undo restores them" {
+    ns_needs_strace
+    ns_start server "$python" -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+while True:
+    print("mark", s.getsockopt(6, 27), "nodelay", s.getsockopt(6, 1), flush=True)
+    time.sleep(0.02)'
+    ns_start cure strace -f -qq -e trace=setsockopt -e inject=setsockopt:delay_exit=1000000 -o "$T/calls" "$NS" cure --pid "${NS_PID[server]}"
+    ns_wait_for "$T/server.out" '^mark 2 nodelay 0'
+    kill -KILL "$(pgrep -P "${NS_PID[cure]}")"
+    ns_join cure || true # its reader has ended, too
+    sleep 0.1
+    has_line <(tail -n 1 "$T/server.out") 'mark 2 nodelay 1' || wrong "half of it is set:" "$T/server.out"
+    cure --undo --pid "${NS_PID[server]}"
+    expect 0 output has "1 listener: TCP_NODELAY restored on 1"
+    sleep 0.1
+    has_line <(tail -n 1 "$T/server.out") 'mark 0 nodelay 0' || wrong "not restored:" "$T/server.out"
+}
