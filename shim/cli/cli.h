@@ -62,6 +62,9 @@ const char *ns_process_denied(int error);
 struct ns_groups;
 struct ns_unseen;
 
+/* ns_groups_find with a word. Returns NS_EXIT_YES, or an exit status after a message. */
+int ns_groups_choose(struct ns_groups *groups, const char *word, bool is_unit);
+
 /* Print which processes of control groups could not be examined, and why. Was there one? */
 bool ns_unseen_say(const struct ns_unseen *unseen);
 

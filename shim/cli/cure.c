@@ -29,14 +29,14 @@ static const struct {
     const char *name, *reason;
 } results[NS_CURE_RESULTS] = {
     [NS_CURE_CHANGED] = {"changed", NULL},
-    [NS_CURE_UNCHANGED] = {"unchanged", "they have the options already"},
+    [NS_CURE_UNCHANGED] = {"unchanged", "the options are set already"},
     [NS_CURE_HALF] = {"writes_only",
                       "TCP_NODELAY is on already, and this kernel limits the delay of ACKs only "
                       "with --unit, --cgroup or --all"},
-    [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that they accept"},
+    [NS_CURE_ACCEPTS] = {"accepts", "the kernel treats the connections that a listener accepts"},
     [NS_CURE_NO_RULE] = {"no_rule", "no rule of the policy matches"},
-    [NS_CURE_OTHERS] = {"others", "another cure of their control group is in force"},
-    [NS_CURE_EARLIER] = {"earlier", "another cure has set their options"},
+    [NS_CURE_OTHERS] = {"others", "another cure of the control group is in force"},
+    [NS_CURE_EARLIER] = {"earlier", "another cure has set the options"},
     [NS_CURE_MPTCP] = {"mptcp", "an undo could not restore the options of MPTCP sockets"},
     [NS_CURE_HAS_LIBRARY] = {"has_library", "the library works in this process"},
     [NS_CURE_STUCK] = {"stuck", NS_PROC_STUCK},
@@ -326,7 +326,7 @@ static const struct {
     int error;
     const char *reason;
 } reasons[] = {
-    {ENODEV, "no cgroup2 file system is mounted"},
+    {ENODEV, NS_GROUP_NO_MOUNT},
     {EXDEV, "the root of the control groups is not visible here"},
     {ENXIO, "no BPF file system is mounted at " NS_GROUP_BPF},
     {ENOTDIR, NS_GROUP_PINS " is not a directory of root's that nobody else may write to"},
@@ -369,19 +369,15 @@ static int find_groups(struct ns_cure *cure)
         unreadable = ns_groups_find_cured(&cure->groups);
     else if (!ns_cure_list_groups(&cure->groups))
         return NS_EXIT_DENIED;
-    const int error =
-        word || (cure->all && !cure->undo) ? ns_groups_find(&cure->groups, word, unit) : 0;
-    if (error && word)
-        return NS_FAIL("there is no control group %s'%s'%s%s", unit ? "of the unit " : "", word,
-                       error == -ENODEV ? ": " : "",
-                       error == -ENODEV ? reason_of(error, cure->policy) : "");
+    const int status = word ? ns_groups_choose(&cure->groups, word, unit) : NS_EXIT_YES;
+    const int error = cure->all && !cure->undo ? ns_groups_find(&cure->groups, NULL, false) : 0;
     for (size_t i = 0; i < cure->groups.n && cure->all && cure->undo; i++) {
         struct ns_group *group = &cure->groups.at[i];
         group->selected = true;
         group->error = cure->list ? 0 : group->error; /* a list shows them all */
     }
-    cure->refusal = error || !cure->undo || !(word || cure->all) ? error : unreadable;
-    return NS_EXIT_YES;
+    cure->refusal = cure->undo && (word || cure->all) ? unreadable : error;
+    return status;
 }
 
 /* Ends the cure of new connections in the groups. 0, or -errno without a change. */

@@ -71,12 +71,21 @@ bool ns_unseen_say(const struct ns_unseen *unseen)
     return unseen->groups || unseen->processes;
 }
 
+int ns_groups_choose(struct ns_groups *groups, const char *word, bool is_unit)
+{
+    const int error = ns_groups_find(groups, word, is_unit);
+    return !error ? NS_EXIT_YES
+                  : NS_FAIL("there is no control group %s'%s'%s", is_unit ? "of the unit " : "",
+                            word, error == -ENODEV ? ": " NS_GROUP_NO_MOUNT : "");
+}
+
 static int select_group(const char *word, bool is_unit)
 {
     struct ns_groups groups = {0};
     struct ns_owners owners = {0};
-    if (ns_groups_find(&groups, word, is_unit) != 0)
-        return NS_FAIL("there is no control group %s'%s'", is_unit ? "of the unit " : "", word);
+    const int status = ns_groups_choose(&groups, word, is_unit);
+    if (status != NS_EXIT_YES)
+        return status;
     const struct ns_unseen unseen = ns_groups_add_processes(&groups, &owners);
     const bool is_empty = ns_unseen_say(&unseen) && owners.n_processes == 0;
     for (size_t i = 0; i < owners.n_processes; i++)

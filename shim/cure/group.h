@@ -12,6 +12,7 @@
 
 #define NS_GROUP_BPF "/sys/fs/bpf"
 #define NS_GROUP_PINS NS_GROUP_BPF "/nagleshim"
+#define NS_GROUP_NO_MOUNT "no cgroup2 file system is mounted"
 #define NS_GROUP_ENDING "a cure or an undo did not finish; repeat the undo"
 
 enum {

@@ -73,8 +73,8 @@ static inline bool ns_proc_is_denied(int error)
 const char *ns_proc_past_slices(const char *path);
 
 #define NS_PROC_STUCK                                                                              \
-    "it is stuck in the kernel, perhaps on a file system that does not answer, and was not "       \
-    "examined"
+    "it, or another process of its user, is stuck in the kernel or very slow, perhaps on a file "  \
+    "system that does not answer; it was not examined"
 
 /* Open the directory, and the memory unless that was opened by somebody else, and read status and
  * stat. ns_proc_close is to be called in any case. */

@@ -153,7 +153,7 @@ while True:
     programs_are 0
     options_are 'client 0'
     cure --cgroup "$group"
-    expect 0 output has ": 4 connections" output has 'not changed: the kernel treats the connections that they accept' output lacks MPTCP
+    expect 0 output has ": 4 connections" output has 'not changed: the kernel treats the connections that a listener accepts' output lacks MPTCP
     words=connect options_are 'client 1' 'server 1' 'nodelay 1' 'other 1' 'later 1' 'accepted 1'
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "cured by the kernel: connections of the control group $group ('nagleshim cure')"
@@ -249,7 +249,7 @@ while True:
     cure --pid "${NS_PID[options]}"
     words=connect options_are 'client 1' 'nodelay 1'
     cure --cgroup "$group" --for 1
-    expect 0 output has 'not changed: another cure has set their options' output has "$group: the kernel will no longer "
+    expect 0 output has 'not changed: another cure has set the options' output has "$group: the kernel will no longer "
     options_are 'client 1' 'later 0'
     programs_are 0
     cure --undo --all
@@ -264,10 +264,10 @@ while True:
     expect 1 stderr has 'by this policy: rule 1 asks for a process'
     programs_are 1
     ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 5
-    ns_wait_for "$T/trial.out" 'not changed: another cure has set their options'
+    ns_wait_for "$T/trial.out" 'not changed: another cure has set the options'
     words=connect options_are 'later 1' 'accepted 1'
     ns_join trial
-    grep -q ': 6 sockets not changed: another cure has set their options' "$T/trial.out"
+    grep -q ': 6 sockets not changed: another cure has set the options' "$T/trial.out"
     options_are 'client 1' 'later 1' 'accepted 1'
     cure --undo --cgroup "$group"
     options_are 'client 0' 'later 0' 'accepted 0'
@@ -278,7 +278,7 @@ while True:
     start_options
     cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
     ns_start trial "${inside[@]}" "$NS" cure --pid "${NS_PID[options]}" --for 2
-    ns_wait_for "$T/trial.out" 'not changed: another cure has set their options'
+    ns_wait_for "$T/trial.out" 'not changed: another cure has set the options'
     words=connect options_are 'later 1'
     ns_join trial
     options_are 'later 1'
@@ -380,7 +380,7 @@ print("mark", own.getsockopt(socket.IPPROTO_TCP, 27))' "$T/began" "$T/over"
     options_are "client 0" "server 0"
     [[ $output == *"client 0 $limit"* ]]
     cure --cgroup "$group" --policy "$(policy send '{"ack": "app"}')"
-    expect 0 output has ': another cure of their control group is in force'
+    expect 0 output has ': another cure of the control group is in force'
     words=connect options_are "client 0" "server 0" "later 0" "accepted 0"
     cure --undo --cgroup "$group"
     options_are "client 0" "later 0"
@@ -472,7 +472,7 @@ END
     median=$(field median "$T/mptcp.out")
     median_is flows
     cure --cgroup "$group"
-    expect 0 output has '1 socket not changed: the kernel treats the connections that they accept'
+    expect 0 output has '1 socket not changed: the kernel treats the connections that a listener accepts'
     # The rules' addresses decide.
     cure --cgroup "$group" --policy "$(policy none '{"match": {"remote": "127.0.0.2"}}')"
     "${in_group[@]}" "$python" "$T/mptcp.py" >"$T/none"
@@ -628,7 +628,7 @@ only_group_is_named() {
     run "${inside[@]}" "$NS" doctor --pid "${NS_PID[options]}"
     expect_part output "connections of the control group $group ("
     cure --undo --cgroup "$group"
-    expect 0 output lacks 'another cure of their control group'
+    expect 0 output lacks 'another cure of the control group'
     options_are 'client 0'
     cure --undo --all
 }
@@ -812,6 +812,8 @@ time.sleep(60)'
     cure --undo --all
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --cgroup "$group"
     expect 2 stderr is "nagleshim cure: there is no control group '$group': no cgroup2 file system is mounted"
+    run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" diagnose --cgroup "$group"
+    expect 2 stderr is "nagleshim diagnose: there is no control group '$group': no cgroup2 file system is mounted"
     run --separate-stderr "${inside[@]}" unshare --mount sh -c 'umount -a -t cgroup2 && exec "$@"' sh "$NS" cure --all --dry-run
     expect 1 stderr is "nagleshim cure: the kernel does not cure new connections by this policy: no cgroup2 file system is mounted"
     cure --cgroup /tmp

@@ -222,7 +222,7 @@ refuse_option() {
     ns_wait_for "$T/cure.out" 'python3?.*TCP_NODELAY set'
     options_are 'listener 1' 'client 1' 'server 1'
     ns_join cure
-    grep -qE 'python3?.*: [0-9] sockets not changed: another cure has set their options' "$T/cure.out"
+    grep -qE 'python3?.*: [0-9] sockets not changed: another cure has set the options' "$T/cure.out"
     options_are 'listener 0' 'client 1' 'server 0'
     cure --pid "${NS_PID[options]}" --for 0.5 --json
     printf '%s\n' "$output" >"$T/o.json"
@@ -446,7 +446,7 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     cure --pid "${NS_PID[plain]}" --policy "$policy"
     expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: no rule of the policy matches"
     cure --pid "${NS_PID[plain]}" --policy "$(policy app '{"match": {"process": "tcp_nodelay_client"}, "send": "app", "ack": "app"}')"
-    expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: they have the options already"
+    expect_whole output "tcp_nodelay_client (pid ${NS_PID[plain]}): 1 socket not changed: the options are set already"
     cure --pid "${NS_PID[plain]}"
     cure --pid "${NS_PID[plain]}" --json
     expect_status 0

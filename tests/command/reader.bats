@@ -153,7 +153,7 @@ children() {
     stuck send send
     are_stuck send
     within 5 "$NS" cure --pid "${pids[0]}"
-    expect 1 output has ' listener: TCP_NODELAY set' output has '1 socket not changed: it is stuck in the kernel'
+    expect 1 output has ' listener: TCP_NODELAY set' output has '1 socket not changed: it, or another process of its user, is stuck in the kernel'
 }
 
 @test "--for restores the sockets of a process beside stuck ones of the same user" {
@@ -239,9 +239,9 @@ time.sleep(60)'
     stuck lock lock
     are_stuck lock
     within 5 "$NS" cure --undo --pid "${pids[0]}"
-    expect 1 output has 'sockets not changed: it is stuck in the kernel'
+    expect 1 output has 'sockets not changed: it, or another process of its user, is stuck in the kernel'
     within 5 "$NS" cure --list
-    expect 1 output has 'sockets not changed: it is stuck in the kernel'
+    expect 1 output has 'sockets not changed: it, or another process of its user, is stuck in the kernel'
 }
 
 @test "if something kills the reader, the next question starts another one" {
