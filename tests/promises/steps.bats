@@ -335,7 +335,11 @@ does_under() {
     does 'connected hear write hear bad-time' 'read write read bound'
     does 'connected hear write hear other look' 'read write read bound look other:write look'
     does 'connected hear write hear other look*2' 'read write read bound look other:write look*2 ack=2'
-    does 'connected-nonblock hear write hear miss' 'read write read bound nothing'
+    local way
+    for way in connected-nonblock 'connected nonblock' 'connected nonblock-by-ioctl'; do
+        does "$way hear write hear miss" 'read write read bound nothing'
+        does "$way block hear write hear late" 'read write read bound fork nothing ack=2 read'
+    done
 }
 
 @test "after twelve ACKs that an answer followed, no more are sent until one is missed" {
@@ -416,6 +420,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
 @test "a program that sets SO_RCVLOWAT gets its data in one read" {
     does 'connected hear write lowat hear write hear' 'read write read bound nodelay=1 write read'
     does 'connected hear write hear lowat four' 'read write read bound fork ack=2 read'
+    does 'raw-lowat get four' 'read bound fork ack=2 read'
 }
 
 @test "the end of the peer's stream is not acknowledged" {

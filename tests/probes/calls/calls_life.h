@@ -21,6 +21,7 @@ static void life_descriptors(void)
     CALL(dup2(pair.a, 1 << 30));
     CALL(close_range(200, 201, 0x100));
     CALL(close_range(201, 200, 0));
+    CALL(close_range(202, ~0U, 0));
     CALL(write(201, "dup", 3));
     expect_bytes(pair.b, 3);
     CALL_VOID(closefrom(200));

@@ -68,6 +68,14 @@ SCENE("refused-by-3", is_refused(INADDR_LOOPBACK + 2))
 SCENE("raw", near = raw_conn(-1))
 SCENE("raw-corked", near = raw_conn(-1); set_kernel_option(near.fd, TCP_CORK, 1))
 
+SCENARIO("raw-lowat")
+{
+    int bytes = 4;
+    near = raw_conn(-1);
+    raw(SYS_setsockopt, near.fd, SOL_SOCKET, SO_RCVLOWAT, (long)&bytes, sizeof bytes, 0);
+    has_lowat = true;
+}
+
 /* A UNIX socket, not TCP. */
 SCENARIO("raw-unix")
 {
@@ -133,6 +141,9 @@ SCENE("has-nodelay", set_kernel_option(near.fd, TCP_NODELAY, 1))
 SCENE("cork", ask(TCP_CORK, 1))
 SCENE("uncork", ask(TCP_CORK, 0))
 SCENE("quickack", ask(TCP_QUICKACK, 1))
+SCENE("nonblock", EXPECT(fcntl(near.fd, F_SETFL, O_NONBLOCK) == 0))
+SCENE("nonblock-by-ioctl", int on = 1; EXPECT(ioctl(near.fd, FIONBIO, &on) == 0))
+SCENE("block", EXPECT(fcntl(near.fd, F_SETFL, 0) == 0))
 
 SCENARIO("lowat")
 {
