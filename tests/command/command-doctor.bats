@@ -15,8 +15,7 @@ setup() {
     doctor "$T/ordinary"
     expect 0 stderr is ""
     expect_verdict "the library can reach this program; it is not preloaded here ('nagleshim run' does it)"
-    LD_PRELOAD=$LIBRARY run --separate-stderr "$NS" doctor "$T/ordinary"
-    expect_status 0
+    LD_PRELOAD=$LIBRARY run -0 --separate-stderr "$NS" doctor "$T/ordinary"
     expect_verdict "the library reaches this program"
     doctor "$T/ordinary"
     expect_part output "program: $T/ordinary"
@@ -203,8 +202,7 @@ while call(-100, one, -100, other, 2) == 0:
             printf '\xee\xee' | dd of="$T/libnagleshim.so" bs=1 seek=18 conv=notrunc status=none
             ;;
         esac
-        run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
-        expect_status 1
+        run -1 --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
         expect_verdict "the library would do nothing for this program"
         [[ $(grep '^reason: ' <<<"$output") == "reason: the library would not load: "$expected ]] ||
             unexpected
@@ -216,8 +214,7 @@ foreign|$T/libnagleshim.so is built for another kind of machine; install it agai
 program|$T/libnagleshim.so is a program; install it again
 CASES
     cp "$LIBRARY" "$T/libnagleshim.so"
-    run --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
-    expect_status 0
+    run -0 --separate-stderr "$T/nagleshim" doctor "$T/ordinary"
 }
 
 @test "doctor knows where loaders search for a name without a path, and for \$LIB" {

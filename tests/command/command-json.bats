@@ -90,8 +90,7 @@ PYTHON
     json 1 'o["works"] == "no" and [r["text"] for r in o["reasons"]] == ["it is linked statically, so that nothing can be preloaded into it"]' \
         doctor --json "$T/static"
     # After the program, --json is the program's own option.
-    run "$NS" doctor "$T/ordinary" --json
-    expect_status 0
+    run -0 "$NS" doctor "$T/ordinary" --json
     expect_verdict "the library can reach this program; it is not preloaded here ('nagleshim run' does it)"
 }
 
@@ -127,6 +126,5 @@ PYTHON
     json 1 'len(o["files"][0]["errors"]) == 2' check --json "$T/long.json"
     run --separate-stderr "$NS" check --json --help
     expect 0 output has "usage: nagleshim check"
-    run bash -c '"$0" check --json >/dev/full' "$NS"
-    expect_status 2
+    run -2 bash -c '"$0" check --json >/dev/full' "$NS"
 }

@@ -22,10 +22,8 @@ expect_not_started() {
     ls /proc/self/fd >"$T/without"
     "$NS" run -p "$(policy p '{}')" -- ls /proc/self/fd >"$T/with"
     diff "$T/without" "$T/with"
-    run "$NS" run -- sh -c 'exit 7'
-    expect_status 7
-    run "$NS" run -- sh -c 'kill -TERM $$'
-    expect_status 143
+    run -7 "$NS" run -- sh -c 'exit 7'
+    run -143 "$NS" run -- sh -c 'kill -TERM $$'
 }
 
 @test "options of run end at the first word that is not an option, and at --" {
@@ -38,10 +36,8 @@ expect_not_started() {
 @test "run preloads the library beside the command, by its full path" {
     run --separate-stderr "$NS" run -- printenv LD_PRELOAD
     expect 0 output is "$LIBRARY"
-    run --separate-stderr "$NS" run -- grep -c "$LIBRARY" /proc/self/maps
-    expect_status 0
-    run --separate-stderr grep -c "$LIBRARY" /proc/self/maps
-    expect_status 1
+    run -0 --separate-stderr "$NS" run -- grep -c "$LIBRARY" /proc/self/maps
+    run -1 --separate-stderr grep -c "$LIBRARY" /proc/self/maps
 }
 
 @test "run finds the library in ../lib, and exits with 125 if no library is there" {
@@ -141,8 +137,7 @@ CASES
 @test "run without options keeps the environment's policy, and --log sets the level" {
     NAGLESHIM_POLICY=relative.json run --separate-stderr "$NS" run -- printenv NAGLESHIM_POLICY
     expect_whole output relative.json
-    run --separate-stderr "$NS" run -- printenv NAGLESHIM_POLICY
-    expect_status 1
+    run -1 --separate-stderr "$NS" run -- printenv NAGLESHIM_POLICY
     run --separate-stderr "$NS" run --log debug -- printenv NAGLESHIM_LOG
     expect_whole output debug
 }
@@ -154,8 +149,7 @@ CASES
         expect_not_started "--max-delay-us must be a number from 50 to 100000, not '$delay'"
     done
     for delay in 50 100000; do
-        run --separate-stderr "$NS" run --send auto-cork --max-delay-us "$delay" -- true
-        expect_status 0
+        run -0 --separate-stderr "$NS" run --send auto-cork --max-delay-us "$delay" -- true
     done
 }
 

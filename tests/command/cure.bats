@@ -459,8 +459,7 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     install -m 755 "$NS" "$T/nagleshim"
     chmod 755 "$T"
     start_options
-    run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --pid "${NS_PID[options]}"
-    expect_status 3
+    run -3 --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --pid "${NS_PID[options]}"
     options_are 'listener 0' 'client 0'
 }
 

@@ -285,16 +285,11 @@ finds_server_once() {
 
 @test "the exit status is the program's, or that of --fail-on and --max-lost-ms" {
     victim
-    run "$NS" diagnose -- sh -c 'exit 7'
-    expect_status 7
-    run "$NS" diagnose -- sh -c 'kill -TERM $$'
-    expect_status 143
-    run "$NS" diagnose --fail-on proven -- "${stalling[@]}"
-    expect_status 1
-    run "$NS" diagnose --max-lost-ms 100 -- "${stalling[@]}"
-    expect_status 1
-    run "$NS" diagnose --max-lost-ms 100000 -- "${stalling[@]}"
-    expect_status 0
+    run -7 "$NS" diagnose -- sh -c 'exit 7'
+    run -143 "$NS" diagnose -- sh -c 'kill -TERM $$'
+    run -1 "$NS" diagnose --fail-on proven -- "${stalling[@]}"
+    run -1 "$NS" diagnose --max-lost-ms 100 -- "${stalling[@]}"
+    run -0 "$NS" diagnose --max-lost-ms 100000 -- "${stalling[@]}"
     run --separate-stderr "$NS" diagnose --fail-on likely -- true
     expect 2 stderr has "cannot tell: no TCP connection"
     # The program's own status is printed if the exit status differs from it.
@@ -421,12 +416,10 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     ignored=$(ignoring_children grep SigIgn /proc/self/status)
     run --separate-stderr ignoring_children "$NS" diagnose -- grep SigIgn /proc/self/status
     expect 0 output is "$ignored"
-    run ignoring_children "$NS" diagnose -- sh -c 'exit 7'
-    expect_status 7
+    run -7 ignoring_children "$NS" diagnose -- sh -c 'exit 7'
     run ignoring_children "$NS" run -- grep SigIgn /proc/self/status
     expect 0 output is "$ignored"
-    run ignoring_children "$NS" compare --runs 5 -- true
-    expect_status 0
+    run -0 ignoring_children "$NS" compare --runs 5 -- true
 }
 
 @test "--pid watches a running process for a time and does not disturb it" {
@@ -522,8 +515,7 @@ diagnose_as_other() {
     # This is also true if a child of the process belongs to the caller.
     ns_start parent bash -c 'setpriv --reuid=65534 --regid=65534 --clear-groups sleep 5; true'
     sleep 0.3
-    run --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --pid "${NS_PID[parent]}" --for 1
-    expect_status 3
+    run -3 --separate-stderr "${as_other[@]}" "$T/nagleshim" diagnose --pid "${NS_PID[parent]}" --for 1
     # It is also true for a started program that becomes another user.
     cp "$(command -v sleep)" "$T/other"
     chown 65533 "$T/other"
@@ -616,8 +608,7 @@ diagnose_as_other() {
     { "$NS" diagnose -- sleep 0.2 2>&1 || echo $? >"$T/lost"; } | true
     [[ ! -e $T/lost ]]
     # The program finds SIGPIPE unchanged.
-    run "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
-    [[ $status -eq 141 ]]
+    run -141 "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
 }
 
 # Prints the directories of records that are newer than the file $1.
@@ -792,9 +783,8 @@ PYTHON
 
 @test "processes without TCP connections are left out" {
     victim
-    run --separate-stderr "$NS" diagnose --json="$T/o.json" -- bash -c \
+    run -0 --separate-stderr "$NS" diagnose --json="$T/o.json" -- bash -c \
         'for i in {1..20}; do cat /dev/null; done; "$@"; true' bash "${stalling[@]}"
-    expect_status 0
     says "$T/o.json" '[r["process"]["name"] for r in rows] == ["tcp_nodelay_client"]'
 }
 

@@ -27,8 +27,7 @@ only_looked_at() {
     shift
     patient=/patient patient p pause "$@" "${enter[@]}" "$root"
     mknod "$root/$name" c 1 3 || mkfifo "$root/$name"
-    run --separate-stderr strace -f -qq -y -e trace=openat,openat2,open -o "$T/calls" "$NS" doctor --pid "${NS_PID[p]}"
-    expect_status 1
+    run -1 --separate-stderr strace -f -qq -y -e trace=openat,openat2,open -o "$T/calls" "$NS" doctor --pid "${NS_PID[p]}"
     grep "$name" "$T/calls" | grep ' = [0-9]' >"$T/opened" || wrong "it was not found:" "$T/calls" || return
     [[ $(grep -vc O_PATH "$T/opened") -eq 0 ]] || wrong "it was opened:" "$T/opened"
 }
@@ -100,8 +99,7 @@ children() {
     done
     are_stuck fifo page lock
     # The control: reading the arguments of the last one does not end.
-    run timeout 1 cat "/proc/${pids[2]}/cmdline"
-    expect_status 124
+    run -124 timeout 1 cat "/proc/${pids[2]}/cmdline"
     for form in fifo page lock; do
         for words in "doctor --pid" "diagnose --for 0.5 --pid" "cure --dry-run --pid" "top --once --interval 0.5 --pid"; do
             # shellcheck disable=SC2086 # words

@@ -66,12 +66,10 @@ load ../helpers/command
     [[ $status -eq 0 ]] || cannot_here "podman cannot start a container: $output"
     MACHINES=$(dpkg --print-architecture) config/image/build "$T/image"
     IMAGE_DIRECTORY=$T/image tests/fleet/play "$T/play" images glibc
-    run tests/fleet/play "$T/play" tests/fleet/returned.json
-    expect_status 0
+    run -0 tests/fleet/play "$T/play" tests/fleet/returned.json
     expect_part output 'posts 50 stalled 0'
     jq 'del(.spec.containers[0].env)' tests/fleet/returned.json >"$T/without.json"
-    run tests/fleet/play "$T/play" "$T/without.json"
-    expect_status 0
+    run -0 tests/fleet/play "$T/play" "$T/without.json"
     # On a busy machine a delayed ACK may come before the second write.
     [[ ${output##*stalled } -ge 35 ]]
 }
@@ -91,8 +89,7 @@ copier() {
     echo half >"$T/to/.two.new"
     exec 5<"$T/to/one"
     umask 077
-    run "$T/copy" "$T/to" "$T/one" "$T/two"
-    expect_status 0
+    run -0 "$T/copy" "$T/to" "$T/one" "$T/two"
     cmp "$T/one" "$T/to/one"
     cmp "$T/two" "$T/to/two"
     [[ $(stat -c %a "$T/to/one" "$T/to/two") == $'444\n444' ]]

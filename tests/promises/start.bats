@@ -38,8 +38,7 @@ added() {
             'import os, subprocess; open(os.devnull, "w").write("x"); subprocess.check_call(["true"])' <"$T/out" 2>&1
     done
     # A program with a socket is killed with and without the library.
-    run "$PROBES/network_io_filter" python3 -c 'import socket; socket.socket()'
-    [[ $status -eq 159 ]]
+    run -159 "$PROBES/network_io_filter" python3 -c 'import socket; socket.socket()'
 }
 
 @test "an inherited connection that is used by write and read alone gets its rule at its first write, a file is asked about once" {

@@ -304,8 +304,7 @@ END
             LD_PRELOAD=$LIBRARY NAGLESHIM_POLICY=$policy "$PROBES/report" joins talks "$how" talks _exit
         done
     done
-    MISTAKE=option LD_PRELOAD=$PROBES/mistakes.so run "$PROBES/report" joins talks filter-reads talks _exit
-    [[ $status -ne 0 ]]
+    MISTAKE=option LD_PRELOAD=$PROBES/mistakes.so run ! "$PROBES/report" joins talks filter-reads talks _exit
 }
 
 # start_sshd PRELOAD POLICY: on a port that was free a moment ago, because sshd cannot choose one.
@@ -341,8 +340,7 @@ login() {
     # On i386 libc makes it with socketcall, which fails there instead.
     if [[ $(uname -m) != i?86 ]]; then
         MISTAKE=option start_sshd "$PROBES/mistakes.so" ''
-        run login
-        [[ $status -ne 0 ]]
+        run ! login
         ns_stop sshd
     fi
     for policy in '{"version": 1, "rules": [{}]}' "$cork"; do
