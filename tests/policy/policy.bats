@@ -51,15 +51,8 @@ load ../helpers/policies
     done
 }
 
-@test "every valid policy of the table is accepted" {
-    unpack_policies "$T"
-    run --separate-stderr "$NS" check "$T"/valid/*.json
-    expect_status 0
-}
-
 @test "the default policy and every example policy are accepted without a warning" {
-    run --separate-stderr "$NS" check config/default.json config/policies/*.json
-    expect_status 0
+    run -0 --separate-stderr "$NS" check config/default.json config/policies/*.json
     [[ -z $stderr ]] || unexpected
 }
 

@@ -59,30 +59,29 @@ goes_on() {
     goes_on 80 getsockopt getsockname
 }
 
+# reports N [ON]: the program ends as usual, although its N-th call of setsockopt fails, and leaves its report in $T/log.
+reports() {
+    rm -f "$T/log"
+    faulty setsockopt "$@" || [[ $? -eq 7 ]]
+    cat "$T/log"
+}
+
 @test "the program works without a stall if the kernel refuses socket options" {
     ways=('') # if every later call fails, the program stalls for 40 ms each time, as without the library
     goes_on 400 setsockopt
     # A single failure does not stop the library for good.
     for n in 2 5 9; do
-        rm -f "$T/log"
-        faulty setsockopt "$n" || [[ $? -eq 7 ]]
-        cat "$T/log"
+        reports "$n"
         grep -qE 'bursts held [1-9]' "$T/log"
     done
     # If the first call fails, no burst is held, because it could not be pushed.
-    rm -f "$T/log"
-    faulty setsockopt 1 on || [[ $? -eq 7 ]]
-    cat "$T/log"
+    reports 1 on
     grep -qE 'bursts held 0,' "$T/log"
     # The same if the calls begin to fail later, after about twenty successful ones.
-    rm -f "$T/log"
-    faulty setsockopt 40 on || [[ $? -eq 7 ]]
-    cat "$T/log"
+    reports 40 on
     holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 30"
     # Only bursts that began while pushes still worked are held.
     echo '{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 300}]}' >"$T/policy.json"
-    rm -f "$T/log"
-    faulty setsockopt 20 on || [[ $? -eq 7 ]]
-    cat "$T/log"
+    reports 20 on
     holds "$(sed -nE 's/.*bursts held ([0-9]+).*/\1/p' "$T/log") < 25"
 }
