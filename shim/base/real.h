@@ -3,7 +3,7 @@
  * library. The library makes its own calls through this table, since by name they would be the
  * exported functions. Exception: the search for a policy (policy/find.c), which the command uses,
  * too. It runs before the descriptor table is open, when the exported functions pass everything
- * through. Calls that are not interposed (mmap, getsockname, readlink) are made by name. */
+ * through. Calls that are not interposed (mmap, getpid, fnmatch) are made by name. */
 #ifndef NS_REAL_H
 #define NS_REAL_H
 

@@ -145,22 +145,23 @@ struct ns_kernel_kind ns_kernel_ask(int fd)
     return kind;
 }
 
-static struct ns_address name_of(int fd, int (*ask)(int, struct sockaddr *, socklen_t *))
+/* By number: tsocks's own getpeername() reads from a connection that it has not finished. */
+static struct ns_address name_of(int fd, long number)
 {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;
-    int result = NS_QUIETLY(ask(fd, (struct sockaddr *)&address, &len));
+    long result = NS_QUIETLY(NS_SYSTEM(number, fd, &address, &len));
     return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 
 struct ns_address ns_kernel_local(int fd)
 {
-    return name_of(fd, getsockname);
+    return name_of(fd, SYS_getsockname);
 }
 
 struct ns_address ns_kernel_remote(int fd)
 {
-    return name_of(fd, getpeername);
+    return name_of(fd, SYS_getpeername);
 }
 
 /* The kernel copies the signals before it refuses the operation -1 (rt_sigprocmask,

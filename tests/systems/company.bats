@@ -132,6 +132,28 @@ flows_both() {
     done
 }
 
+@test "it does not call a preloaded library's getpeername and getsockname, which may read from the connection, as tsocks's does" {
+    gcc -shared -fPIC -o "$T/proxy.so" -x c - <<'END'
+#include <sys/socket.h>
+int getpeername(int fd, struct sockaddr *address, socklen_t *length)
+{
+    char byte;
+    return (int)recv(fd, &byte, 1, 0);
+}
+int getsockname(int fd, struct sockaddr *address, socklen_t *length)
+{
+    return getpeername(fd, address, length);
+}
+END
+    local order
+    stalls LD_PRELOAD="$T/proxy.so"
+    # With the second policy the library also asks for the local address.
+    for order in "$T/proxy.so $LIBRARY" "$LIBRARY $T/proxy.so"; do
+        flows LD_PRELOAD="$order"
+        flows LD_PRELOAD="$order" NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"local": "10.0.0.0/8"}}, {}]}'
+    done
+}
+
 @test "it works with libfaketime, before and after it" {
     local object when
     object_named libfaketime.so.1

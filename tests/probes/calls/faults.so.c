@@ -105,8 +105,6 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     }
 REFUSES(int, getrlimit, (__rlimit_resource_t which, struct rlimit *limit), EPERM,
         RAW(prlimit64, 0, which, NULL, limit))
-REFUSES(int, getsockname, (int fd, struct sockaddr *name, socklen_t *len), ENOBUFS,
-        RAW(getsockname, fd, name, len, 0))
 REFUSES(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *len), EPERM,
         raw(SYS_getsockopt, fd, level, option, (long)value, (long)len, 0))
 REFUSES(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t len), EPERM,
@@ -121,6 +119,7 @@ long syscall(long number, ...)
         int error;
     } rows[] = {{SYS_openat, "openat", EMFILE},
                 {SYS_lseek, "lseek", EIO},
+                {SYS_getsockname, "getsockname", ENOBUFS},
                 {SYS_readlinkat, "readlinkat", EACCES}};
     long a[6];
     va_list arguments;
