@@ -114,6 +114,8 @@ children() {
         [[ $status -lt 124 ]] || wrong "it did not end within 10 s: $words" "$T/$words.err" || return
         [[ $words == fifo* ]] || grep -q stuck "$T/$words.out" "$T/$words.err" || wrong "$words:" "$T/$words.out" "$T/$words.err" || return
     done
+    # What the kernel says without waiting is known.
+    grep -qE "stuck: process [0-9]+ \\($(cat "/proc/${NS_PID[lock itself]}/comm")\\): " "$T/stuck: all.out"
 }
 
 @test "a signal ends a command at once, however many processes make it wait one after the other" {
