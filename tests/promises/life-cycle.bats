@@ -90,6 +90,35 @@ END
     grep 'is passed to another process' "$T/log"
 }
 
+@test "TCP_NODELAY that another program has set stays on a connection that came in a message and has no rule, or is passed on unused" {
+    ns_python
+    cat >"$T/receiver.py" <<'END'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+one, other = socket.socketpair()
+with socket.create_connection(listener.getsockname()) as made:
+    socket.send_fds(one, [b"a"], [made.fileno()])
+connection = socket.recv_fds(other, 1, 1)[1][0]
+def elsewhere(does):  # in a program without the library
+    code = f"import socket; one = socket.socket(fileno={connection}); print(one.{does}); one.detach()"
+    subprocess.run([sys.executable, "-c", code], pass_fds=[connection], check=True, env={**os.environ, "LD_PRELOAD": ""})
+elsewhere(f"setsockopt({socket.IPPROTO_TCP}, {socket.TCP_NODELAY}, 1)")
+if sys.argv[1] == "used":
+    os.write(connection, b"b")
+else:
+    socket.send_fds(one, [b"b"], [connection])
+elsewhere(f"getsockopt({socket.IPPROTO_TCP}, {socket.TCP_NODELAY})")
+END
+    NAGLESHIM_LOG=debug
+    export NAGLESHIM_LOG NAGLESHIM_LOG_FILE=$T/log
+    NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "127.0.0.2"}}]}' LD_PRELOAD=$LIBRARY \
+        "$python" "$T/receiver.py" used >"$T/used"
+    grep 'no rule' "$T/log"
+    LD_PRELOAD=$LIBRARY "$python" "$T/receiver.py" passed >"$T/passed"
+    grep 'is passed to another process' "$T/log"
+    [[ $(cat "$T/used") == $'None\n1' && $(cat "$T/passed") == $'None\n1' ]]
+}
+
 @test "TCP_FASTOPEN and TCP_FASTOPEN_CONNECT send their bytes with the SYN, and the rest follows in order" {
     # Servers accept data with a SYN only if this is enabled.
     if [[ $NS_ISOLATED == 1 ]]; then
