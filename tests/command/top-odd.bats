@@ -9,7 +9,7 @@ load ../helpers/top
     two_users
     ns_start apart "${NET[@]}" "${AS[@]}" sleep 100
     ns_wait_for "/proc/${NS_PID[apart]}/comm" sleep
-    shown timeout 10 "${AS[@]}" "$NS" top --once --interval 0.5
+    run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --interval 0.5
     [[ $status -eq 0 && ${lines[2]} == *PROCESS* ]]
     run --separate-stderr timeout 10 "${AS[@]}" "$NS" top --once --pid "${NS_PID[apart]}"
     [[ $status -eq 3 && $stderr == *"permission denied"* ]]
@@ -58,11 +58,11 @@ load ../helpers/top
 
 @test "if sockets may not be listed, the message names that and no process 0" {
     ns_needs_strace
-    shown strace -qq -o "$T/trace" -e trace=sendto -e inject=sendto:error=EACCES "$NS" top --once --interval 0.5
+    run --separate-stderr strace -qq -o "$T/trace" -e trace=sendto -e inject=sendto:error=EACCES "$NS" top --once --interval 0.5
     [[ $status -eq 3 && -z $output && $stderr == "nagleshim top: cannot list TCP sockets: Permission denied" ]]
     # The control: a process that may not be examined is named.
     two_users
-    shown "${AS[@]}" "$NS" top --once --interval 0.5 --pid 1
+    run --separate-stderr "${AS[@]}" "$NS" top --once --interval 0.5 --pid 1
     [[ $status -eq 3 && $stderr == "nagleshim top: process 1: permission denied: run this command as root" ]]
 }
 
@@ -86,7 +86,7 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
     return sendto(fd, &other, sizeof(other), flags, (struct sockaddr *)&(struct sockaddr_nl){.nl_family = AF_NETLINK}, sizeof(struct sockaddr_nl));
 }
 END
-    shown env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
+    run --separate-stderr env LD_PRELOAD="$T/lacks.so" "$NS" top --once --interval 0.5 --pid $$
     [[ $status -eq 2 && -z $output && $stderr == *"this kernel has no INET_DIAG for TCP"* ]]
 }
 
@@ -135,7 +135,6 @@ wait %2
 END
     unshare -fpn --mount-proc true 2>/dev/null || ns_skip "no process namespace"
     run timeout 20 unshare -fpn --mount-proc bash "$T/again.sh" "$EXAMPLES" "$T" "$NS"
-    printf '%s\n' "$output"
     cat "$T/table"
     [[ $(awk '$3 == "alpha" || $3 == "beta" { print $3, $4 }' "$T/table" | sort | paste -sd ' ') == "alpha 5000 beta 5000" ]]
 }
@@ -199,7 +198,7 @@ time.sleep(100)' "$T/go"
 @test "a long name is complete, and the screen cuts long lines" {
     local long=xäöüäöüäöüäöüäöü
     pair queue_put "$long"
-    shown "$NS" top --once --interval 1 --pid "$pid"
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
     grep -qE "[%?] $long +[0-9]+ client " <<<"$output"
     grep -qE "[%?] queue_put {8} *[0-9]+ client " <<<"$output"
     command -v tmux >/dev/null || ns_skip "tmux is missing"
@@ -235,7 +234,7 @@ int openat(int at, const char *name, int flags, ...)
 int openat64(int at, const char *name, int flags, ...) __attribute__((alias("openat")));
 END
     posts closed
-    shown env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
+    run --separate-stderr env LD_PRELOAD="$T/closed.so" "$NS" top --once --interval 0.5 --pid "$pid"
     [[ $(awk -v pid="$pid" '$4 == pid { print $6 }' <<<"$output") == "no?" ]]
 }
 

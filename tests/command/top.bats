@@ -162,11 +162,10 @@ END
 
 @test "connections whose listener is closed are one row of a server and one of a client" {
     crowd 300
-    shown "$NS" top --once --interval 1 --pid "$pid"
+    run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
     [[ $status -eq 0 && -z $stderr && $(grep -cE '^ *[0-9.]+ +[0-9]+% python3 ' <<<"$output") -eq 2 ]]
     [[ $output =~ "server "[^$'\n']*"port "[0-9]+", 300 connections" && $output =~ "client "[^$'\n']*", 300 connections" ]]
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json="$T/o.json"
-    printf '%s\n' "$stderr"
     [[ $(grep -c '^python3' <<<"$stderr") -eq 2 && $stderr == *"588 connections had no traffic"* ]]
     [[ $(jq -c '[(.rows | map(.role) | sort), .idle]' "$T/o.json") == '[["client","server"],588]' ]]
 }
@@ -175,12 +174,10 @@ END
     [[ $(ulimit -Hn) == unlimited || $(ulimit -Hn) -gt 5000 ]] || ns_skip "too few descriptors"
     crowd 4300
     run --separate-stderr "$NS" diagnose --pid "$pid" --for 1 --json="$T/o.json"
-    printf '%s\n' "$stderr"
     [[ $stderr == *"8588 connections had no traffic"* && $(jq -c '[.idle, (.rows | length)]' "$T/o.json") == '[8588,2]' ]]
     # By now the handshakes were more than two seconds ago.
     sleep 1.5
     run --separate-stderr "$NS" top --once --interval 1 --pid "$pid"
-    printf '%s\n' "$output"
     [[ ${lines[0]} == *" 8600 connections, 12 with traffic"* && ${lines[1]} == *"; 408 idle connections not shown"* ]]
 }
 
@@ -196,7 +193,7 @@ while True:
     client.send(b\"?\")
     one.recv(1)"'
     ns_wait_for "$T/one.out" connected
-    shown "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
+    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[one]}"
     [[ $output == *"server "*"port 7001"* && $output == *"client "*"127.0.0.1:7001"* ]]
 }
 
@@ -211,7 +208,7 @@ while True:
     time.sleep(0.01)"'
     ns_wait_for "$T/many.out" connected
     sleep 2.1
-    shown "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
+    run --separate-stderr "$NS" top --once --interval 1 --pid "${NS_PID[many]}"
     [[ $(grep -c '% python3 ' <<<"$output") -eq 40 && ${lines[3]} == *"127.0.0.1:7039" ]]
 }
 
@@ -221,7 +218,7 @@ while True:
         '$EXAMPLES/queue_server' 7000 >'$T/port' & until grep -q port '$T/port'; do sleep 0.01; done
         '$EXAMPLES/queue_put' --warmup 20 127.0.0.1 7000 1000; true"
     parent=${NS_PID[parent]}
-    shown "$NS" top --once --interval 6 --pid "$parent"
+    run --separate-stderr "$NS" top --once --interval 6 --pid "$parent"
     read -r lost < <(awk '$3 == "queue_put" { print $1 }' <<<"$output")
     holds "$lost > 0"
     kill "$(pgrep -P "$parent" queue_put)" "$(pgrep -P "$parent" queue_server)"
@@ -277,7 +274,6 @@ while True:
     posts plain
     command -v script >/dev/null || ns_skip "script is missing"
     run timeout 20 script -qec "env TERM=dumb '$NS' top --interval 0.5 --pid $pid --once" /dev/null
-    printf '%s\n' "$output"
     [[ $status -eq 0 && $output == *PROCESS*queue_put* && $output != *$'\e'* ]]
 }
 

@@ -158,7 +158,6 @@ END
 @test "the observing library is as portable, and the main library contains none of its code" {
     [[ -z ${NS_ELF_LIBRARY-} ]] || return 0
     NS_ELF_LIBRARY=$OBSERVER run env -u BATS_TEST_TIMEOUT bats --filter '^(it (asks|takes|needs)|its (text|stack)|all) ' "$BATS_TEST_FILENAME"
-    echo "$output"
     [[ $status -eq 0 && $(grep -c '^ok' <<<"$output") -ge 6 ]]
     comm -23 <(defined "$OBSERVER") \
         <({ call_table; printf '%s\n' seteuid setresuid setreuid setuid; } | sort) >"$T/others"

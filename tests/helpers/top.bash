@@ -47,12 +47,6 @@ two_users() {
     AS=("${as_other[@]}")
 }
 
-# shown COMMAND...: runs it, and shows what it printed.
-shown() {
-    run --separate-stderr "$@"
-    printf '%s\n' "$output" "$stderr"
-}
-
 screen() { tmux -S "$T/tmux" -f /dev/null "$@"; }
 
 # shows "TEXT": waits until the screen has it.
@@ -67,7 +61,7 @@ shows() {
 }
 
 watched_once() {
-    shown "${timed[@]}" "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
+    run --separate-stderr "${timed[@]}" "${AS[@]}" "$NS" top --once --interval 2 --pid "$pid"
     [[ $status -eq 0 && -z $stderr ]] || return
     rate='' lost='' share='' role='' shim=''
     read -r rate lost share role shim < <(awk -v pid="$pid" '$4 == pid { print $7, $1, $2, $5, $6 }' <<<"$output") || true

@@ -56,7 +56,6 @@ mixes() {
 @test "a program with liburing that uses its connection by libc's calls joins long bursts like any other" {
     ns_serve server "$EXAMPLES/tcp_nodelay_server" 0 0
     LD_PRELOAD="$LIBRARY liburing.so.2" NAGLESHIM_LOG=info run "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 4
-    echo "$output"
     [[ $status -eq 0 && $output =~ 'bursts joined '([1-9]) ]]
 }
 
