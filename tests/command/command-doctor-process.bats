@@ -147,10 +147,7 @@ setup() {
             works=$((works + 1))
             ;;
         2) expect_whole stderr "nagleshim doctor: there is no process $pid" ;;
-        *)
-            seen
-            return 1
-            ;;
+        *) unexpected ;;
         esac
         wait "$pid"
     done

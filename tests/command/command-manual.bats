@@ -15,10 +15,7 @@ setup() {
 same_list() {
     sort -u "$1" >"$T/first"
     sort -u "$2" >"$T/second"
-    [[ -s $T/first ]] || {
-        echo "nothing found for $1"
-        return 1
-    }
+    [[ -s $T/first ]] || wrong "nothing found for $1" || return
     diff "$T/first" "$T/second"
 }
 

@@ -241,10 +241,7 @@ under_policy() {
 @test "every example policy applies to the socket of its program" {
     local file program segments
     for file in config/default.json config/policies/*.json; do
-        read -r program segments < <(under_policy "$(basename "$file" .json)") || {
-            echo "$file: which program is it for?"
-            return 1
-        }
+        read -r program segments < <(under_policy "$(basename "$file" .json)") || wrong "$file: which program is it for?"
         rm -f "$T/log"
         export NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$T/log
         # The rule also applies to another client that is started under this name.

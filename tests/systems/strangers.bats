@@ -13,14 +13,9 @@ setup() {
 }
 
 @test "CPython's tests of its socket module have the same results, and the library treats their sockets" {
-    timeout -s KILL 300 tests/systems/strangers/run -o "$T/suites" -w 'without default' cpython/test_socket >"$T/table" || {
-        cat "$T/table"
-        return 1
-    }
+    timeout -s KILL 300 tests/systems/strangers/run -o "$T/suites" -w 'without default' cpython/test_socket >"$T/table" ||
+        wrong 'a run differs:' "$T/table"
     # Hundreds of tests pass. The library treats hundreds of sockets in one run and none in the other.
     awk '$1 == "cpython/test_socket" { gsub("/", " / "); passed = $4; none = $7; same = $8; sockets = $11 }
-        END { exit !(passed > 500 && same == passed && none == 0 && sockets > 200) }' "$T/table" || {
-        cat "$T/table"
-        return 1
-    }
+        END { exit !(passed > 500 && same == passed && none == 0 && sockets > 200) }' "$T/table" || wrong 'too few passed:' "$T/table"
 }
