@@ -447,6 +447,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does 'connected hear write hear free-sem' 'read write read bound'
     does 'connected hear write hear child' 'read write read bound fork ack=2'
     does 'connected hear write hear accept' 'read write read bound listen look ack=2 accept'
+    does 'connected hear write hear accept4' 'read write read bound listen look ack=2'
     does 'connected hear write hear connect' 'read write read bound ack=2'
     does 'connected hear write hear futex' 'read write read bound ack=2'
     does 'connected hear write hear epoll' 'read write read bound ack=2'

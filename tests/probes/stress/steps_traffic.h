@@ -253,14 +253,18 @@ SCENARIO("child")
     EXPECT(waitpid(pid, &status, 0) == pid);
 }
 
-SCENARIO("accept")
-{
-    struct sockaddr_in address;
-    int listener = raw_listener(0, &address);
-    RAW(fcntl, listener, F_SETFL, O_NONBLOCK, 0);
-    EXPECT(accept(listener, NULL, NULL) == -1 && errno == EAGAIN);
-    RAW(close, listener, 0, 0, 0);
-}
+/* Nobody has connected. */
+#define ACCEPTS(name, ...)                                                                         \
+    SCENARIO(#name)                                                                                \
+    {                                                                                              \
+        struct sockaddr_in address;                                                                \
+        int listener = raw_listener(0, &address);                                                  \
+        RAW(fcntl, listener, F_SETFL, O_NONBLOCK, 0);                                              \
+        EXPECT(name(listener, NULL, NULL, ##__VA_ARGS__) == -1 && errno == EAGAIN);                \
+        RAW(close, listener, 0, 0, 0);                                                             \
+    }
+ACCEPTS(accept)
+ACCEPTS(accept4, SOCK_CLOEXEC)
 
 SCENARIO("connect")
 {
