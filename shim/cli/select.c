@@ -50,11 +50,13 @@ static int select_port(const char *port)
                                      &search);
     if (error)
         status = ns_process_say_error(0, error);
-    else if (!*ns_option_pids() && search.unowned > 0 && owners->denied > 0) {
-        ns_say("%s with port %s belong%s to no process that could be examined",
-               ns_count(search.unowned, "socket"), port, search.unowned == 1 ? "s" : "");
-        ns_say("%s", ns_watch_refused(owners->denied, owners->refused, owners->refusal));
-        status = NS_EXIT_DENIED;
+    else if (!*ns_option_pids() && search.unowned > 0) {
+        status = NS_FAIL("%s with port %s belong%s to no process that could be examined",
+                         ns_count(search.unowned, "socket"), port, search.unowned == 1 ? "s" : "");
+        if (owners->denied > 0) {
+            ns_say("%s", ns_watch_refused(owners->denied, owners->refused, owners->refusal));
+            status = NS_EXIT_DENIED;
+        }
     }
     ns_owners_release(owners);
     return status;

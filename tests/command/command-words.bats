@@ -151,6 +151,22 @@ CASES
     done
 }
 
+@test "the sockets of --port that are on their way between two processes are not called absent" {
+    has_ptrace || cannot_here "CAP_SYS_PTRACE is missing"
+    ns_python
+    ns_start sent "$python" -c 'import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+ends = [socket.create_connection(listener.getsockname()), listener.accept()[0]]
+pair = socket.socketpair()
+socket.send_fds(pair[0], [b"x"], [end.fileno() for end in ends])
+for end in ends: end.close()
+print("listening on port", listener.getsockname()[1], flush=True)
+time.sleep(60)'
+    ns_port sent
+    run --separate-stderr "$NS" diagnose --for 1 --port "$port"
+    expect 2 output is "" stderr is "nagleshim diagnose: 2 sockets with port $port belong to no process that could be examined"
+}
+
 @test "a process that may not be examined is named, with the capability that is missing" {
     [[ $EUID -eq 0 ]] || cannot_here "only root can become another user"
     ns_start other setpriv --reuid 65533 --clear-groups perl -MSocket -e '$| = 1; socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); print "ready\n"; sleep 60'
