@@ -58,17 +58,27 @@ static struct stuck {
 
 /* How many questions about a user's processes had no answer in time. Each halves the time of the
  * next one: a user may have many such processes, and a reader that SIGKILL ends is not counted as
- * stuck. Users share places by their numbers. It is forgotten by and by. */
-static unsigned late[LATE_PLACES];
+ * stuck. It is forgotten by and by. */
+static struct late {
+    uid_t user;
+    unsigned n; /* 0: the place is free */
+} late[LATE_PLACES];
 
 static unsigned *late_of(uid_t user)
 {
     static uint64_t halved;
     const uint64_t now = ns_clock_now(CLOCK_MONOTONIC) / 1000000000U;
+    size_t place = 0;
     for (size_t i = 0; now - halved >= LATE_HALVES_S && i < LATE_PLACES; i++)
-        late[i] /= 2;
+        late[i].n /= 2;
     halved = now - halved >= LATE_HALVES_S ? now : halved;
-    return &late[user % LATE_PLACES];
+    for (size_t i = 0; i < LATE_PLACES; i++)
+        if (late[i].n && late[i].user == user)
+            return &late[i].n;
+    while (place < LATE_PLACES - 1 && late[place].n) /* without a free place, the last is shared */
+        place++;
+    late[place].user = user;
+    return &late[place].n;
 }
 
 /* The outermost namespace of this kind below that of this command in which a process is. Returns a

@@ -148,6 +148,19 @@ children() {
     jq -e '.counts.stuck == 14 and .works == "unknown" and .verdict == "no process could be read"' <<<"$output"
 }
 
+@test "what the processes of one user cost takes no time from those of another user" {
+    local name start pids
+    for name in s{1..5}; do
+        stuck "$name" lock 65533
+    done
+    stuck other lock $((65533 - 64))
+    are_stuck s{1..5} other
+    start=$EPOCHREALTIME
+    run -2 --separate-stderr "$NS" doctor "${pids[@]/#/--pid=}"
+    # One second, a half, a quarter, an eighth and a sixteenth; and one second.
+    holds "$EPOCHREALTIME - $start >= 2.9" || unexpected "$start to $EPOCHREALTIME"
+}
+
 @test "cure does not wait for a socket that its process keeps locked, and changes the others" {
     local pids
     stuck send send
