@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim doctor --pid` shows what the library does in a running process, or that this is unknown.
-# Computes: it examines many processes.
 
 load ../helpers/doctor
 

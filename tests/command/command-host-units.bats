@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host enable --unit` gives a service the library by a drop-in. It refuses units where that would have no effect
 # or break something, and prints the text for those that need more than that.
-# Computes: it makes root directories.
 # The tests run on a small system in a directory, with a stub of systemctl.
 
 load ../helpers/system

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: `nagleshim host` enables the library for services or for a whole system, refuses what would break it, and undoes it.
-# Computes: it makes root directories.
 # Most tests run on a small system in a directory, with a stub of systemctl.
 
 load ../helpers/system

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Manual pages, help texts, schema and code name the same options, variables, keys, modes and exit statuses.
-# Computes: it formats the manuals.
 # Each test also fails if a list is empty.
 
 load ../helpers/command

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Whatever another user has named his programs, files, control groups and rules, no verb of the command lets a name
 # drive the terminal, begin a line, or break the JSON.
-# Computes: it runs each verb for each name.
 
 load ../helpers/doctor
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Another user's directories, links, locks, control groups and program names do not mislead root's `nagleshim cure`.
-# Computes: it starts many commands.
 
 load ../helpers/groups
 

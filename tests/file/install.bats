@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: `make install` installs every file, the library is found by its name, and `make uninstall` disables it and removes every file.
-# Computes: it installs.
 # The installation without DESTDIR is made in a mount namespace, and does not change this machine.
 
 load ../helpers/common

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Over a wire of 10 ms each way, a request takes its round trips and does not wait for a delayed ACK.
 # Parts: 2
-# Waits: for the emulated line.
 
 load ../helpers/common
 load ../helpers/matrix

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Programs that use their sockets through stdio, including servers of inetd, do not stall.
-# Waits: for delayed ACKs.
 # stdio writes and reads inside libc. Each program is first run without the library. A round takes 44 ms if it stalls, and
 # far less than 5 ms if not.
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Promise: Programs that use io_uring write without stalls, and their reads by a ring wait at most for a limited delayed ACK.
 # Parts: 2
-# Waits: for delayed ACKs.
 # The library sees that liburing is loaded, or that a ring is made by syscall(), and no request. The peer is a program without
 # the library that also writes in two pieces.
 

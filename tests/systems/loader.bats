@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Promise: Libraries opened with RTLD_DEEPBIND, such as PHP's extensions, are cured like the rest of the program; no other memory changes.
-# Computes: it compiles plugins.
 # A library that is opened with RTLD_DEEPBIND finds libc's functions before nagleshim's, so its calls are redirected.
 # Everything else, such as the mode of dlopen and the loader's search path, must be as without nagleshim.
 
