@@ -20,6 +20,7 @@
 struct ns_ack_state {
     uint64_t interactive : 1; /* the kernel delays its ACKs here */
     uint64_t data : 2;        /* enum ns_ack_data */
+    uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
     uint64_t skips : 1;       /* ACKs are skipped */
     uint64_t term : 3;        /* trials in a row in which ACKs were missed, at most NS_ACK_TERMS */
     uint64_t epoch : 5;       /* the low bits of the reading thread's epoch */
@@ -30,7 +31,6 @@ struct ns_ack_state {
     uint64_t every : 3;       /* one read in 1 << every was late, before this term */
     uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
-    uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
 };
 
 /* What has become of the data that was read. */
