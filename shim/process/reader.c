@@ -342,6 +342,7 @@ int ns_reader_ask(pid_t pid, uid_t user, bool with_memory, void (*work)(void *da
     int error = ask(memory, work, data, size);
     if (error == -EIO) /* something has ended it */
         error = ask(memory, work, data, size);
-    *late_of(user) += error == -ETIMEDOUT && *late_of(user) < LATE_MOST;
+    unsigned *questions = late_of(user);
+    *questions += error == -ETIMEDOUT && *questions < LATE_MOST;
     return error;
 }
