@@ -11,7 +11,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,16 +37,14 @@ static void take_socket(void *context, const struct ns_diag_socket *seen)
 
 static int select_port(const char *port)
 {
-    const uint32_t states =
-        1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | 1U << TCP_CLOSE_WAIT;
     struct port_search search = {.port = (unsigned)atoi(port), .owners = {.all = true}};
     struct ns_owners *owners = &search.owners;
     ns_netns_raise_limit();
     int error = ns_owners_step(owners, UINT64_MAX), status = NS_EXIT_YES;
     for (size_t i = 0; i < owners->n_namespaces && !error; i++)
         if (owners->namespaces[i]->list_fd >= 0)
-            error = ns_diag_list_all(owners->namespaces[i]->list_fd, states, false, take_socket,
-                                     &search);
+            error = ns_diag_list_all(owners->namespaces[i]->list_fd, NS_DIAG_CONNECTED, false,
+                                     take_socket, &search);
     if (error)
         status = ns_process_say_error(0, error);
     else if (!*ns_option_pids() && search.unowned > 0) {

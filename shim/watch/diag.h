@@ -8,6 +8,7 @@
 #include "policy/match.h"
 
 #include <linux/inet_diag.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,12 @@ struct ns_diag_list {
     bool mptcp; /* MPTCP sockets instead: their TCP subflows have no descriptors */
     uint32_t sequence;
     uint64_t at;
+};
+
+/* The states of connections whose end here a process has. */
+enum {
+    NS_DIAG_CONNECTED =
+        1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT,
 };
 
 /* brief and mptcp may be set before. */

@@ -213,8 +213,7 @@ static void end_list(struct ns_watch *watch)
 /* Begin to list the next namespace: 1; 0: there is none. */
 static int list_netns(struct ns_watch *watch)
 {
-    const uint32_t states = 1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 |
-                            1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
+    const uint32_t states = NS_DIAG_CONNECTED | 1U << TCP_LISTEN;
     struct ns_owners *owners = &watch->table.owners;
     int error;
     while (watch->netns < owners->n_namespaces && owners->namespaces[watch->netns]->fd < 0)
