@@ -475,12 +475,12 @@ GROUPS
     gcc -O2 -static -o "$T/client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
     group=system.slice/static-$$.service
-    mkdir "$root/$group"
+    mkdir -p "$root/$group"
     ns_serve static "$T/server" --connections 0 0 0
     ns_start client sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$root/$group" "$T/client" 127.0.0.1 "$port" 100000
     diagnosed --pid "${NS_PID[client]}" --for 1
     ns_stop client
-    rmdir "$root/$group" 2>/dev/null || true
+    (cd "$root" && rmdir -p "$group" 2>/dev/null) || true
     expect 0 stderr has "next: $(realpath "$NS") cure --unit static-$$"
 }
 
