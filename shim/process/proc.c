@@ -205,6 +205,15 @@ uint64_t ns_proc_queued(pid_t pid)
     return sum;
 }
 
+uint64_t ns_proc_stolen(void)
+{
+    uint64_t ticks;
+    NS_AUTO_FCLOSE FILE *file = fopen("/proc/stat", "re");
+    if (!file || fscanf(file, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &ticks) != 1)
+        return 0;
+    return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 bool ns_proc_variable(FILE *variables, char entry[NS_VARIABLE_ROOM], size_t *left)
 {
     size_t n = 0, from = *left;

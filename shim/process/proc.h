@@ -106,6 +106,10 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 /* How long its threads, the first 256 of them, have waited for a CPU, in ns; 0: unknown. */
 uint64_t ns_proc_queued(pid_t pid);
 
+/* For how long a hypervisor has not run this machine's CPUs that had something to run, in ns; 0:
+ * unknown. See "steal" in proc_stat(5). */
+uint64_t ns_proc_stolen(void);
+
 /* Calls visit for each line of maps, until it returns false. Returns 1 if it did, and 0 if it did
  * not. */
 struct ns_mapping {

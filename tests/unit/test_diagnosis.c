@@ -218,7 +218,7 @@ CHECK(check_mixed)
     OK(says(ns_diagnosis_mixed(diagnosis.rows[0]),
             "20 requests took 145 ms each: up to 45 ms held, the rest the peer"),
        "requests that were held and then took longer have their own sentence");
-    diagnosis.processes[0]->queued_ns = 600ull * MS;
+    diagnosis.processes[0]->queued.since = 600ull * MS;
     OK(says(ns_diagnosis_mixed(diagnosis.rows[0]),
             "the rest the peer; or x[7] waited for a CPU, for 600 ms in all"),
        "and so have those whose process may have waited for a CPU");
@@ -598,7 +598,7 @@ CHECK(check_no_stall)
     diagnose("x", NS_ROLE_SERVER, cases[0].verdict);
     OK(says(ns_diagnosis_headline(&diagnosis), "the peer sent its next request late, 5 times"),
        "a server waits for requests");
-    diagnosis.processes[0]->queued_ns = 100 * MS;
+    diagnosis.processes[0]->queued.since = 100 * MS;
     OK(says(ns_diagnosis_headline(&diagnosis), "or x[7] waited for a CPU, for 100 ms in all"),
        "a process that waited for a CPU may be the slow one");
 }

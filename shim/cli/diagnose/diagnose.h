@@ -22,6 +22,11 @@ enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
 enum { NS_DONE_SOCKETS, NS_DONE_PUSHES, NS_DONE_ACKS, NS_DONE };
 
+/* What is counted without end: when the process was first seen, and since then. */
+struct ns_counted {
+    uint64_t before, since;
+};
+
 struct ns_row_process {
     pid_t pid;
     uint64_t started; /* see struct ns_watched; 0: unknown */
@@ -30,15 +35,16 @@ struct ns_row_process {
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
     struct ns_origin origin;
-    bool is_stuck;                     /* in the kernel, so that nothing else is known */
-    enum ns_shim shim;                 /* of NS_SHIM_UNKNOWN nothing is said */
-    bool is_reachable;                 /* by a preload */
-    const char *unreachable;           /* why not, as doctor says it; NULL if it is, or unknown */
-    bool has_ring;                     /* an io_uring, by which it may read */
-    struct ns_trial trial;             /* of --experiment */
-    uint64_t queued_ns, queued_before; /* waited for a CPU: since it was first seen, and before */
-    bool has_other_number; /* it is in another pid namespace, with a pid of its own there */
-    struct {               /* its other connections to servers: the longest waits on one of them */
+    bool is_stuck;            /* in the kernel, so that nothing else is known */
+    enum ns_shim shim;        /* of NS_SHIM_UNKNOWN nothing is said */
+    bool is_reachable;        /* by a preload */
+    const char *unreachable;  /* why not, as doctor says it; NULL if it is, or unknown */
+    bool has_ring;            /* an io_uring, by which it may read */
+    struct ns_trial trial;    /* of --experiment */
+    struct ns_counted queued; /* for a CPU, in ns */
+    struct ns_counted stolen; /* by a hypervisor, in ns, of all CPUs of the machine */
+    bool has_other_number;    /* it is in another pid namespace, with a pid of its own there */
+    struct { /* its other connections to servers: the longest waits on one of them */
         struct ns_address at; /* unknown: it has none */
         uint64_t n, ns;
     } behind;

@@ -173,7 +173,8 @@ static void merge(struct ns_row *inside, struct ns_row *outside)
 {
     struct ns_verdict *verdict = &inside->verdict;
     const uint64_t late = verdict->delays[NS_DELAY_PEER] + verdict->receiving;
-    inside->process->queued_ns = outside->process->queued_ns;
+    inside->process->queued = outside->process->queued;
+    inside->process->stolen = outside->process->stolen;
     verdict->lone_acks += outside->verdict.lone_acks;
     /* A client that waited for no late data only asks as often as its delayed ACKs come. */
     if (inside->role != NS_ROLE_CLIENT || late * 2 > outside->verdict.gaps) {

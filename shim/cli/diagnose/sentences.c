@@ -79,13 +79,18 @@ const char *ns_delay_name(enum ns_delay delay)
     return delays[delay].name;
 }
 
-/* "", unless the process waited for a CPU for so long that it may have caused a delay of ns. */
+/* "", unless the process waited for a CPU, or the hypervisor took CPUs, for so long that it may
+ * have caused a delay of ns. */
 static const char *queued(const struct ns_row_process *process, uint64_t ns)
 {
-    if (process->queued_ns == 0 || process->queued_ns < ns / QUEUED_PART)
-        return "";
-    return ns_words("; or %s waited for a CPU, for %.0f ms in all", ns_words_process(process),
-                    (double)process->queued_ns / MS);
+    const uint64_t queued = process->queued.since, stolen = process->stolen.since;
+    if (queued > 0 && queued >= ns / QUEUED_PART)
+        return ns_words("; or %s waited for a CPU, for %.0f ms in all", ns_words_process(process),
+                        (double)queued / MS);
+    if (stolen > 0 && stolen >= ns / QUEUED_PART)
+        return ns_words("; or the hypervisor took this machine's CPUs, for %.0f ms in all",
+                        (double)stolen / MS);
+    return "";
 }
 
 bool ns_row_waits_behind(const struct ns_row *row)

@@ -96,19 +96,25 @@ static void harvest(void *context, struct ns_watched *watched)
     ns_diagnosis_add(session->diagnosis, &connection);
 }
 
+static void count(struct ns_counted *counted, uint64_t now)
+{
+    if (counted->before == 0)
+        counted->before = now;
+    if (now > counted->before + counted->since)
+        counted->since = now - counted->before;
+}
+
 /* Of one process after the other, until this time. Is there more? */
 static bool take_queued(struct session *session, uint64_t until)
 {
     const struct ns_diagnosis *diagnosis = session->diagnosis;
+    const uint64_t stolen = ns_proc_stolen();
     for (; session->queued < diagnosis->n_processes; session->queued++) {
         struct ns_row_process *process = diagnosis->processes[session->queued];
         if (ns_clock_now(CLOCK_MONOTONIC) >= until)
             return true;
-        uint64_t queued = ns_proc_queued(process->pid);
-        if (process->queued_before == 0)
-            process->queued_before = queued;
-        if (queued > process->queued_before + process->queued_ns)
-            process->queued_ns = queued - process->queued_before;
+        count(&process->queued, ns_proc_queued(process->pid));
+        count(&process->stolen, stolen);
     }
     session->queued = 0;
     return false;
