@@ -32,17 +32,21 @@ with_fault() {
 }
 
 @test "a signal while the library is tried does not leave the change half done" {
-    local host
+    local host signal
     # true is slow if the library comes from the file.
     printf '%s\n' '#include <unistd.h>' \
         'int main(void) { if (access("/etc/ld.so.preload", F_OK) == 0) sleep(1); return 0; }' >"$T/slow.c"
     gcc -o "$R/bin/true" "$T/slow.c"
-    "${as_root[@]}" chroot "$R" /usr/bin/nagleshim host enable --preload --library /usr/lib/libnagleshim.so >"$T/out" 2>/dev/null &
-    host=$!
-    until [[ -e $R/etc/ld.so.preload || ! -e /proc/$host ]]; do sleep 0.01; done
-    kill -TERM "$host"
-    wait "$host"
-    [[ -e $R/etc/ld.so.preload && $(<"$T/out") == *"every program that starts from now on loads it" ]]
+    for signal in TERM QUIT; do
+        rm -f "$R/etc/ld.so.preload"
+        # A background job ignores QUIT.
+        "${as_root[@]}" env --default-signal chroot "$R" /usr/bin/nagleshim host enable --preload --library /usr/lib/libnagleshim.so >"$T/out" 2>/dev/null &
+        host=$!
+        until [[ -e $R/etc/ld.so.preload || ! -e /proc/$host ]]; do sleep 0.01; done
+        kill -"$signal" "$host"
+        wait "$host"
+        [[ -e $R/etc/ld.so.preload && $(<"$T/out") == *"every program that starts from now on loads it" ]]
+    done
 }
 
 @test "after it is killed half-way, systemd and the loader find no incomplete file, and it can be run again" {

@@ -260,12 +260,12 @@ while True:
     shows before
     screen send-keys "echo status \$?; '$NS' top --interval 0.5 --pid $pid" Enter
     shows 'ms/s'
-    screen send-keys C-c
+    screen send-keys 'C-\'
     shows 'status 0'
     # The shell's line editor sets the terminal's modes by itself, another program does not.
     screen send-keys "'$NS' top --interval 0.5 --pid $pid; stty -a" Enter
     shows 'ms/s'
-    screen send-keys q
+    screen send-keys C-c
     shows ' icanon '
     screen kill-server
 }

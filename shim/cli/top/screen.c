@@ -19,7 +19,7 @@
 enum { OTHER_LINES = 6 /* besides the rows */ };
 
 static struct termios before;
-static bool is_taken, has_keys, has_help, is_paused;
+static bool has_keys, has_help, is_paused;
 
 static const char help[] =
     "\nms/s     milliseconds per second that the program loses to Nagle's algorithm;\n"
@@ -30,14 +30,22 @@ static const char help[] =
     "HOLDS/S  how often per second bytes were held\n"
     "PEER     the other end, and the process on this host that holds the bytes\n";
 
+/* Messages follow when the screen is left. */
+static void end(void)
+{
+    if (has_keys)
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    fputs(END, stdout);
+    fflush(stdout);
+}
+
 void ns_screen_begin(void)
 {
-    /* One write for each table, so that it does not flicker; messages when the screen is left. */
+    /* One write for each table, so that it does not flicker. */
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
     fputs(BEGIN, stdout);
-    is_taken = true;
-    atexit(ns_screen_end); /* without memory */
+    atexit(end);
     has_keys = tcgetpgrp(STDIN_FILENO) == getpgrp() && tcgetattr(STDIN_FILENO, &before) == 0;
     if (!has_keys)
         return;
@@ -46,17 +54,6 @@ void ns_screen_begin(void)
     raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0; /* read(2) does not wait */
     raw.c_cc[VSUSP] = _POSIX_VDISABLE;    /* a shell would get this screen */
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-}
-
-void ns_screen_end(void)
-{
-    if (!is_taken)
-        return;
-    is_taken = false;
-    if (has_keys)
-        tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    fputs(END, stdout);
-    fflush(stdout);
 }
 
 enum ns_key ns_screen_key(void)

@@ -102,8 +102,6 @@ static int show(struct ns_top *top)
         if (fflush(stdout) != 0 || ns_proc_are_gone(ns_option_pids()))
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
-    if (screen)
-        ns_screen_end();
     if (once && !error)
         unfinished = NULL;
     return error ? ns_process_say_error(0, error) : status;
@@ -112,7 +110,7 @@ static int show(struct ns_top *top)
 /* A signal interrupts a write to a pipe that is full. What nohup ignores stays ignored. */
 static void catch_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
     struct sigaction action = {.sa_handler = note_signal}, before;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)

@@ -44,9 +44,9 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most);
 
 enum ns_key { NS_KEY_NONE, NS_KEY_DRAW, NS_KEY_END };
 
-/* Take the terminal, and give it back. Its keys are read if this process is in its foreground. */
+/* Take the terminal, which the end of the command gives back. Its keys are read if this process is
+ * in its foreground. */
 void ns_screen_begin(void);
-void ns_screen_end(void);
 
 /* The key that was pressed; does not wait. NS_KEY_DRAW: what is drawn has changed. */
 enum ns_key ns_screen_key(void);
