@@ -74,10 +74,11 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     return 0;
 }
 
-/* error: of reading it. */
+/* error: of reading it, which may be a missing permission. */
 static bool is_gone(int error, const struct ns_state *state)
 {
-    return error || strchr("ZX", state->letter) || state->is_exiting;
+    return error ? error == -ENOENT || error == -ESRCH
+                 : strchr("ZX", state->letter) || state->is_exiting;
 }
 
 bool ns_state_is_gone(int directory, const char *name)
@@ -112,18 +113,22 @@ bool ns_proc_are_gone(const pid_t *pids)
     return any && !*pids;
 }
 
+int ns_proc_directory(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0 || errno != ENOENT)
+        return directory < 0 ? -errno : directory;
+    /* With hidepid, /proc does not show the processes of other users. */
+    return kill(pid, 0) != 0 && errno == EPERM ? -EACCES : -ESRCH;
+}
+
 int ns_proc_open(pid_t pid, int memory, struct ns_proc *proc)
 {
-    char path[64];
-    *proc = (struct ns_proc){.dir = -1, .memory = memory, .pid = pid, .process = pid};
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    proc->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (proc->dir < 0) {
-        /* With hidepid, /proc does not show the processes of other users. */
-        bool hidden = errno == ENOENT && kill(pid, 0) != 0 && errno == EPERM;
-        return hidden ? -EPERM : -ESRCH;
-    }
-    int error = ns_proc_read_status(proc->dir, "status", proc);
+    *proc = (struct ns_proc){.memory = memory, .pid = pid, .process = pid};
+    proc->dir = ns_proc_directory(pid);
+    int error = proc->dir < 0 ? proc->dir : ns_proc_read_status(proc->dir, "status", proc);
     if (error)
         return error == -ENOENT ? -ESRCH : error;
     ns_state_read(proc->dir, "stat", &proc->state);

@@ -27,7 +27,7 @@ struct ns_state {
 };
 
 struct ns_proc {
-    int dir;    /* /proc/PID; -1: closed */
+    int dir;    /* /proc/PID; negative: closed */
     int memory; /* its file mem, or -errno */
     pid_t pid;
     /* from status and stat, which anybody may read */
@@ -75,6 +75,9 @@ const char *ns_proc_past_slices(const char *path);
 #define NS_PROC_STUCK                                                                              \
     "it, or another process of its user, is stuck in the kernel or very slow, perhaps on a file "  \
     "system that does not answer; it was not examined"
+
+/* Open its directory in /proc. Returns a descriptor, or -errno. */
+int ns_proc_directory(pid_t pid);
 
 /* Open the directory, and the memory unless that was opened by somebody else, and read status and
  * stat. ns_proc_close is to be called in any case. */

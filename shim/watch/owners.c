@@ -64,12 +64,8 @@ struct ns_owned *ns_owners_place(struct ns_owners *owners, uint64_t inode, bool 
 /* Its directory in /proc, or -errno. state: NULL if it is not asked for. */
 static int open_process(pid_t pid, struct ns_state *state)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return errno == ENOENT ? -ESRCH : -errno;
-    const int error = state ? ns_state_read(directory, "stat", state) : 0;
+    const int directory = ns_proc_directory(pid);
+    const int error = directory >= 0 && state ? ns_state_read(directory, "stat", state) : 0;
     if (!error)
         return directory;
     close(directory);

@@ -189,6 +189,25 @@ to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
     expect 2 output is "" stderr is "nagleshim diagnose: cannot examine process ${NS_PID[far]}: Too many open files"
 }
 
+@test "a process of another user that /proc hides is not called absent" {
+    local hide command
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    unshare --mount mount -t proc proc /proc 2>/dev/null || cannot_here "/proc cannot be mounted"
+    install -m 755 "$NS" "$T/nagleshim"
+    chmod 755 "$T"
+    for hide in 1 2; do
+        for command in "diagnose --for 0.3" "top --once" doctor "cure --dry-run"; do
+            hidden=(unshare --mount bash -c "mount -t proc -o hidepid=$hide proc /proc && exec \"\$@\"" hidden
+                "${as_other[@]}" "$T/nagleshim" $command --pid)
+            run --separate-stderr "${hidden[@]}" $$
+            expect 3 output is "" stderr is "nagleshim ${command%% *}: process $$: permission denied: run this command as root"
+            # The control.
+            run --separate-stderr "${hidden[@]}" 2147483647
+            expect 2 output is "" stderr is "nagleshim ${command%% *}: there is no process 2147483647"
+        done
+    done
+}
+
 @test "a byte order mark is called so, and what the command writes has no tabs" {
     printf '\xef\xbb\xbf{"version": 1, "rules": []}' >"$T/mark.json"
     run --separate-stderr "$NS" check "$T/mark.json"
