@@ -99,11 +99,10 @@ const char *ns_watch_refused(uint64_t n, pid_t last, int error)
     struct ns_state state = {.name = "?"};
     ns_state_of(last, &state);
     const bool is_full = error == -EMFILE || error == -ENFILE;
-    return ns_words("%s could not be examined: %s%d (%s) needs %s", ns_count(n, "process"),
+    return ns_words("%s could not be examined: %s%d (%s): %s", ns_count(n, "process"),
                     n > 1 ? "the last, " : "process ", last, state.name,
-                    is_full           ? "more descriptors (ulimit -Hn)"
-                    : error == -EPERM ? "root, or CAP_SYS_ADMIN to enter its network"
-                                      : "root, or CAP_SYS_PTRACE");
+                    is_full ? "more descriptors are needed (ulimit -Hn)"
+                            : ns_process_denied(error));
 }
 
 const char *ns_process_denied(int error)

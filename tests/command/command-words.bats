@@ -143,7 +143,7 @@ CASES
     chmod 755 "$T"
     for command in "diagnose --for 1" "top --once" doctor; do
         run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port "$port"
-        expect 3 output is "" stderr has ' could not be examined: ' stderr has ' needs root, or CAP_SYS_PTRACE' \
+        expect 3 output is "" stderr has ' could not be examined: ' stderr has ': run this command as root' \
             stderr has "nagleshim ${command%% *}: 2 sockets with port $port belong to no process that could be examined"
         # The control.
         run --separate-stderr "${as_other[@]}" "$T/nagleshim" $command --port 1
@@ -172,8 +172,10 @@ time.sleep(60)'
     ns_start other setpriv --reuid 65533 --clear-groups perl -MSocket -e '$| = 1; socket(S, AF_INET, SOCK_STREAM, 0); listen(S, 1); print "ready\n"; sleep 60'
     ns_wait_for "$T/other.out" ready
     run --separate-stderr setpriv --bounding-set -all --inh-caps -all --reuid 65532 --clear-groups "$NS" diagnose --all --for 0.3
-    [[ $stderr =~ could\ not\ be\ examined:\ (the\ last,|process)\ [0-9]+\ \(.+\)\ needs\ root,\ or\ CAP_SYS_ ]] || unexpected
+    [[ $stderr =~ could\ not\ be\ examined:\ (the\ last,|process)\ [0-9]+\ \(.+\):\ run\ this\ command\ as\ root ]] || unexpected
     # Root is not told to be root.
+    run --separate-stderr setpriv --bounding-set=-sys_ptrace,-dac_override,-dac_read_search --inh-caps=-all "$NS" diagnose --all --for 0.3
+    [[ $stderr =~ could\ not\ be\ examined:\ (the\ last,|process)\ [0-9]+\ \(.+\):\ this\ command\ lacks\ CAP_SYS_ ]] || unexpected
     run --separate-stderr setpriv --bounding-set=-sys_ptrace,-dac_override,-dac_read_search --inh-caps=-all \
         "$NS" diagnose --for 0.3 --pid "${NS_PID[other]}"
     expect 3 output is "" \

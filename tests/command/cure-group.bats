@@ -575,7 +575,7 @@ only_group_is_named() {
     cure --cgroup "$group"
     # Without the right to examine a process that has more capabilities.
     run --separate-stderr "${inside[@]}" setpriv --bounding-set=-sys_ptrace,-dac_override,-dac_read_search "$NS" cure --undo --cgroup "$group"
-    expect 1 output has "$group: the kernel will no longer " stderr has ' could not be examined: ' stderr has ' needs root, or CAP_SYS_PTRACE'
+    expect 1 output has "$group: the kernel will no longer " stderr has ' could not be examined: ' stderr has ': this command lacks CAP_SYS_PTRACE'
     [[ $(programs_seen) == '0 '* ]]
     "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id/connections"
     ! sets_nodelay || options_are 'client 1'

@@ -487,7 +487,7 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
         ns_wait_for "$T/sleep$i.out" inside
     done
     run --separate-stderr prlimit --nofile=32:32 "$NS" cure --undo --all
-    expect 1 stderr has ' processes could not be examined: the last, ' stderr has ' needs more descriptors (ulimit -Hn)'
+    expect 1 stderr has ' processes could not be examined: the last, ' stderr has ': more descriptors are needed (ulimit -Hn)'
 }
 
 @test "a port without sockets, the number of a thread and a missing policy are named" {
