@@ -113,7 +113,7 @@ static bool makes_no_sockets(void *context, const struct ns_mapping *mapping)
 /* Is the library ready, without having seen a socket yet? */
 static bool saw_nothing(const struct ns_loaded *loaded)
 {
-    return loaded->shim == NS_SHIM_READY && loaded->has_stats &&
+    return loaded->shim == NS_SHIM_WORKS && loaded->has_stats &&
            loaded->stats.sockets + loaded->stats.left_alone == 0;
 }
 
@@ -129,8 +129,8 @@ static void read_program(struct ns_facts *facts)
         unseen && facts->sockets > 0 && ns_proc_each_mapping(proc, makes_no_sockets, &files) == 0;
     if (saw_nothing(&facts->loaded) && (facts->elf.is_go || facts->sockets > 0))
         facts->loaded.shim = facts->elf.is_go || (facts->own_calls && facts->has_ring)
-                                 ? NS_SHIM_BYPASSED
-                                 : NS_SHIM_UNSEEN;
+                                 ? NS_SHIM_NO
+                                 : NS_SHIM_UNKNOWN;
     read_variables(facts);
 }
 

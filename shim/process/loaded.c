@@ -138,7 +138,7 @@ static enum ns_shim read_status(const struct ns_proc *proc, uint64_t at, struct 
         return status->state == NS_STATUS_OFF ? NS_SHIM_OFF : NS_SHIM_DISABLED;
     loaded->has_stats = status->n_counters >= sizeof *stats / sizeof(uint64_t) &&
                         ns_proc_memory(proc, status->counters, stats, sizeof *stats) == 0;
-    return loaded->has_stats && stats->sockets > 0 ? NS_SHIM_WORKS : NS_SHIM_READY;
+    return NS_SHIM_WORKS;
 }
 
 int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
@@ -169,8 +169,7 @@ const char *ns_shim_name(enum ns_shim shim)
         [NS_SHIM_UNKNOWN] = "?",   [NS_SHIM_DENIED] = "denied",     [NS_SHIM_NO] = "no",
         [NS_SHIM_STUCK] = "stuck", [NS_SHIM_UNNAMED] = "no?",       [NS_SHIM_STARTING] = "starting",
         [NS_SHIM_OFF] = "off",     [NS_SHIM_VERSION] = "version",   [NS_SHIM_DISABLED] = "disabled",
-        [NS_SHIM_READY] = "works", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
-        [NS_SHIM_BYPASSED] = "no", [NS_SHIM_UNSEEN] = "?",
+        [NS_SHIM_CURED] = "cured", [NS_SHIM_OBSERVES] = "observes", [NS_SHIM_WORKS] = "works",
     };
     return names[shim];
 }

@@ -8,21 +8,19 @@
 #include "report/status.h"
 
 enum ns_shim {
-    NS_SHIM_UNKNOWN, /* it cannot be read, or the status section is invalid */
-    NS_SHIM_DENIED,  /* this user may not read it */
-    NS_SHIM_STUCK,   /* the process is stuck in the kernel */
-    NS_SHIM_NO,
+    NS_SHIM_UNKNOWN,  /* it cannot be read; the status section is invalid; or it is ready, and has
+                       * seen none of the TCP sockets, perhaps as they were not used yet */
+    NS_SHIM_DENIED,   /* this user may not read it */
+    NS_SHIM_STUCK,    /* the process is stuck in the kernel */
+    NS_SHIM_NO,       /* or the program makes its calls by itself */
     NS_SHIM_UNNAMED,  /* memory cannot be read, and no library has its name */
     NS_SHIM_STARTING, /* its start-up has not ended */
     NS_SHIM_VERSION,  /* a status section of a version that this command does not know */
     NS_SHIM_OFF,
     NS_SHIM_DISABLED,
     NS_SHIM_OBSERVES, /* only libnagleshim-observe.so is there */
-    /* Ready, but it has seen none of the TCP sockets; see ns_facts_ask: */
-    NS_SHIM_BYPASSED, /* because the program makes its calls by itself */
-    NS_SHIM_UNSEEN,   /* perhaps because it has not used them yet */
-    NS_SHIM_READY,    /* no socket has got a rule yet */
-    NS_SHIM_WORKS,
+    NS_SHIM_CURED,    /* of top: not WORKS, but the kernel cures its control group */
+    NS_SHIM_WORKS,    /* it is ready */
 };
 
 struct ns_loaded {
@@ -31,7 +29,7 @@ struct ns_loaded {
     char path[PATH_MAX]; /* without " (deleted)"; "": no library is there */
     bool deleted;        /* the file was replaced or removed */
     char library[16];    /* the library's version; "": unknown */
-    bool has_status;     /* OFF, DISABLED, READY and WORKS */
+    bool has_status;     /* the library is OFF, DISABLED or ready */
     struct ns_status status;
     bool has_stats;
     struct ns_stats stats;
@@ -46,7 +44,7 @@ const char *ns_shim_name(enum ns_shim shim);
 /* Does the library work there, or is it about to? */
 static inline bool ns_shim_works(enum ns_shim shim)
 {
-    return shim == NS_SHIM_STARTING || shim == NS_SHIM_READY || shim == NS_SHIM_WORKS;
+    return shim == NS_SHIM_STARTING || shim == NS_SHIM_WORKS;
 }
 
 #endif

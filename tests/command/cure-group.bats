@@ -683,6 +683,8 @@ only_group_is_named() {
     expect_part output "cured by the kernel: connections of the control group $group"
     run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
     expect_part output ' cured '
+    run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}" --prometheus -
+    [[ $output =~ nagleshim_processes\{process=\"[^\"]*\",library=\"cured\"\}\ 1 ]] || unexpected
     cure --list
     expect 0 output has "$group: the kernel is set to " output has "new connections, until a running 'nagleshim cure --follow' ends" \
         output has "(pid ${NS_PID[options]}): " output lacks 'goes on'

@@ -49,7 +49,6 @@ struct ns_row_process {
         uint64_t n, ns;
     } behind;
     /* Of top: */
-    bool is_cured;          /* the kernel cures the connections of its control group */
     uint64_t looked;        /* when it was examined; CLOCK_MONOTONIC ns; 0: not yet */
     uint64_t done[NS_DONE]; /* by the library until then, if has_done */
     bool has_done, has_row;
@@ -178,9 +177,6 @@ void ns_diagnosis_drop_needless(struct ns_diagnosis *diagnosis);
 /* Add a text that stays. Further ones than fit are left out. */
 void ns_diagnosis_note(struct ns_diagnosis *diagnosis, const char *text);
 #define NS_NOTE(diagnosis, ...) ns_diagnosis_note(diagnosis, ns_words(__VA_ARGS__))
-
-/* The state of the library in a process in one word; of top, also "cured". */
-const char *ns_row_library(const struct ns_row_process *process);
 
 /* The grade of a row in words: that of its verdict, or "held by the peer". */
 const char *ns_row_grade(const struct ns_row *row);

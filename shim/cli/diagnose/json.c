@@ -48,7 +48,7 @@ cJSON *ns_row_fill_json(const struct ns_row *row, cJSON *object)
     cJSON *process = cJSON_AddObjectToObject(object, "process");
     add_number(process, "pid", row->process->pid);
     ns_output_text(process, "name", row->process->name);
-    ns_output_text(process, "library", ns_row_library(row->process));
+    ns_output_text(process, "library", ns_shim_name(row->process->shim));
     ns_output_text(object, "role", row->role != NS_ROLE_UNKNOWN ? ns_role_name(row->role) : NULL);
     add_address(object, "service", &row->service);
     add_address(object, "remote", &row->remote);

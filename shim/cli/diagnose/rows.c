@@ -474,12 +474,6 @@ void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
     }
 }
 
-const char *ns_row_library(const struct ns_row_process *process)
-{
-    const bool is_cured = process->is_cured && process->shim != NS_SHIM_WORKS;
-    return is_cured ? "cured" : ns_shim_name(process->shim);
-}
-
 const char *ns_row_grade(const struct ns_row *row)
 {
     return row->is_held ? "held by the peer" : ns_grade_name(row->verdict.grade);

@@ -65,7 +65,7 @@ static void judge_sockets(struct ns_examination *examination)
         ADD(WARNING, "unread", "its rules cannot be read");
     if (loaded->has_stats && loaded->stats.sockets + loaded->stats.left_alone > 0)
         return;
-    if (loaded->shim == NS_SHIM_BYPASSED)
+    if (loaded->shim == NS_SHIM_NO)
         judge_program(examination);
     else if (facts->sockets > 0)
         ADD(UNKNOWN, "unseen",

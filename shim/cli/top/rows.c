@@ -39,13 +39,10 @@ static void look_at(struct ns_row_process *process, uint64_t now)
     process->looked = now + (process->is_stuck ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
     if (error == -ESRCH)
         return;
-    process->is_cured = is_cured(facts.origin.group, now);
-    process->shim = process->shim == NS_SHIM_READY      ? NS_SHIM_WORKS
-                    : process->shim == NS_SHIM_BYPASSED ? NS_SHIM_NO
-                    : process->shim == NS_SHIM_UNSEEN   ? NS_SHIM_UNKNOWN
-                                                        : process->shim;
     if (process->shim == NS_SHIM_WORKS)
         ns_metrics_take_library(process, &facts.loaded.stats);
+    else if (is_cured(facts.origin.group, now))
+        process->shim = NS_SHIM_CURED;
 }
 
 static struct ns_row *row_of(struct ns_top *top, struct ns_watched *watched)

@@ -92,7 +92,7 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
             snprintf(share, sizeof share, "%.0f%%", row->share * 100);
         ns_print(out, "%8s %5s %s%*s %7d %-6s %-8s %7.1f %s\n", lost, share, row->process->name,
                  width - places(row->process->name), "", row->process->pid, ns_role_name(row->role),
-                 ns_row_library(row->process), row->holds_rate, describe_peer(row));
+                 ns_shim_name(row->process->shim), row->holds_rate, describe_peer(row));
     }
 }
 
