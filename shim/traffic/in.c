@@ -51,7 +51,8 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn)
     put_state(fd, conn, before, state);
     if (!state.skips || state.interactive ||
         ns_kernel_delays_acks(fd)) /* otherwise nothing can be late */
-        ns_thread.whole_at = (uint16_t)(ns_push_time(false) >> 6) | 1;
+        /* Not 0, and not after now: the age of a time in the future would be 4 s. */
+        ns_thread.whole_at = (uint16_t)((ns_push_time(false) >> 6) - 1) | 1;
 }
 
 void ns_in_end_whole(int fd, struct ns_conn *conn)

@@ -15,7 +15,7 @@ setup() {
 calls() {
     local preload=$1 calls=$2
     shift 2
-    timeout 60 "${timed[@]}" strace -f -qq -o "$T/trace" -E LD_PRELOAD="$preload" "$python" "$@" >"$T/out" 2>&1 ||
+    timeout 60 "${timed[@]}" strace --seccomp-bpf -f -qq -e trace=getpgid,getsockopt,setsockopt,lseek,ppoll -o "$T/trace" -E LD_PRELOAD="$preload" "$python" "$@" >"$T/out" 2>&1 ||
         wrong "it failed:" "$T/out" || return
     [[ $preload != "$LIBRARY" ]] || grep -q 'setsockopt(.*TCP_NODELAY' "$T/trace"
     awk -v calls="$calls" '/ getpgid\(/ { begun = 1 } begun && $0 ~ calls { n++ } END { print n + 0 }' "$T/trace"
@@ -50,6 +50,21 @@ END
         # The library has found the sockets.
         [[ $(NAGLESHIM_LOG=info LD_PRELOAD=$LIBRARY python3 "$T/reader.py" "$way" 2>&1) == *' sockets '[1-9]* ]]
     done
+}
+
+@test "reads with MSG_WAITALL that find their answer at once cost no question about ACKs" {
+    cat >"$T/reader.py" <<'END'
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()[0]
+os.getpgid(0)
+for _ in range(2000):
+    near.send(b"question")
+    far.send(far.recv(8))
+    near.recv(8, socket.MSG_WAITALL)
+END
+    in_time asks_at_most 5 waitall
 }
 
 @test "twelve lines of a log between a request and its answer cost two system calls on average, and lines to a file none" {
