@@ -104,11 +104,13 @@ ns_start() {
 # find_launched NAME LAUNCHER: the program's process is the child of probes/run_delay.
 find_launched() {
     local launcher='' pid='' alive=1
-    until [[ $launcher == "$2" && -n $pid ]]; do
-        [[ -n $alive ]] || return
+    while :; do
+        # An ended launcher may have written its line just before.
         kill -0 "$2" 2>/dev/null || alive=
-        [[ -z $alive || -s $times.pid ]] || sleep 0.002
         while read -r launcher pid && [[ $launcher != "$2" ]]; do :; done 2>/dev/null <"$times.pid" || true
+        [[ $launcher != "$2" || -z $pid ]] || break
+        [[ -n $alive ]] || return
+        sleep 0.002
     done
     NS_PID[$1]=$pid
     NS_LAUNCHER[$pid]=$2
