@@ -270,12 +270,12 @@ check-strangers: ## run the test suites of other programs without and with the l
 
 check-museum: ## run versions of programs whose users reported the stall, without and with the library (downloads to .deps/museum)
 	@tests/deps museum
-	@$(BUILD) -s all $B/probes/run_delay
+	@$(BUILD) -s all $B/probes/run_delay $B/probes/prompt
 	@tests/museum/run $(ROWS)
 
 check-relay: ## run fifty clients and servers of other projects through a relay that cuts messages in two (PAIRS='redis/redis-py')
 	@tests/deps relay
-	@$(BUILD) -s all $B/probes/run_delay
+	@$(BUILD) -s all $B/probes/run_delay $B/probes/prompt
 	@tests/relay/run $(PAIRS)
 
 check-page: ## test the page of diagnose in headless Chromium

@@ -71,9 +71,9 @@ diagnose_inside() {
 }
 
 @test "for an end that only reads, diagnose proposes what limits delayed ACKs on this kernel" {
-    local inside words=('cure --cgroup /') way ways=("$T/older") first=()
+    local inside words=('cure --cgroup /') way ways=("$T/older")
     # On a busy machine, the two ends would wait for a processor, too, and nobody could tell.
-    ! chrt -r 1 true 2>/dev/null || first=(chrt -r 1)
+    ns_prompt
     [[ $(limit) == none ]] || words+=('cure --pid 1') ways+=(env)
     gcc -O2 -static -w -o "$T/server" examples/tcp_nodelay_server.c -lrt -pthread
     # As on a kernel without TCP_DELACK_MAX_US, no call can set option 46.
@@ -94,9 +94,9 @@ int main(int argc, char **argv)
 }
 END
     # The other end is in no process that is visible there.
-    ns_serve server unshare --pid --fork --mount-proc --kill-child "${first[@]}" "$T/server" --connections 0 0 0
+    ns_serve server unshare --pid --fork --mount-proc --kill-child "$T/server" --connections 0 0 0
     inside=$(pgrep -P "${NS_PID[server]}")
-    ns_start client "${first[@]}" "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
+    ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 1000000
     for way in "${!ways[@]}"; do
         in_time diagnose_inside "${ways[way]}"
         expect_part stderr "now, without a restart: $(realpath "$NS") ${words[way]}"

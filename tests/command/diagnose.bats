@@ -389,9 +389,9 @@ for _ in range(12):
     local cpu said own
     cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')
     slow_server 20
-    # Without the real-time priority of this test, which other tests would have to wait for.
-    ns_start busy chrt --other 0 taskset -c "$cpu" sh -c 'while :; do :; done'
-    run --separate-stderr "$NS" diagnose -- chrt --other 0 taskset -c "$cpu" "$python" -c 'import socket, sys, time
+    # Without the priority of this test, which other tests would have to wait for.
+    ns_start busy nice -n 20 taskset -c "$cpu" sh -c 'while :; do :; done'
+    run --separate-stderr "$NS" diagnose -- nice -n 20 taskset -c "$cpu" "$python" -c 'import socket, sys, time
 one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 for _ in range(40):
     one.send(b"request"), one.recv(50)
@@ -568,7 +568,7 @@ diagnose_as_other() {
     grep -qx 'status 130' "$T/seen"
     ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
     on_a_terminal $'\x03' "$NS" diagnose --pid "${NS_PID[client]}"
-    grep -qE "\[${NS_PID[client]}\], client of 127.0.0.1:$port: (.\[[0-9;]*m)?(proven|likely|cannot tell)" "$T/seen"
+    grep -qF "[${NS_PID[client]}], client of 127.0.0.1:$port: " "$T/seen" || wrong '' "$T/seen"
     grep -qx 'status 0' "$T/seen"
     kill -0 "${NS_PID[client]}"
 }

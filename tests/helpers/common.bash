@@ -40,6 +40,7 @@ ns_setup() {
 
 ns_teardown() {
     local pid
+    prefer_session 0
     for pid in "${NS_STARTED[@]}"; do
         # timeout makes a process group. A killed timeout does not end the program that it runs.
         kill -KILL -- "$pid" "-$pid" 2>/dev/null || true
@@ -193,11 +194,18 @@ ns_delayed_acks() {
     tcp_counter DelayedACKs
 }
 
-# ns_prompt: gives this test and its programs a real-time priority, if that is permitted, so that answers come in time on
-# a busy machine. What computes for long must give it up (chrt --other 0), because everybody else would wait.
+# ns_prompt: this test and its programs run before others, if that is permitted, so that answers come in time on a busy
+# machine. With a real-time priority, a program that starts would keep those of other tests waiting for 100 ms. What computes for
+# long must give it up (nice -n 20).
 ns_prompt() {
-    chrt -r -p 1 "$BASHPID" >/dev/null 2>&1 || true
+    [[ ! -x $PROBES/prompt ]] || "$PROBES/prompt" -p "$BASHPID"
+    prefer_session -20
 }
+
+# prefer_session NICE: the nice value of all processes of this job beside those of other sessions ("autogroup" in sched(7)).
+prefer_session() {
+    [[ ${NS_SESSION-} != 1 ]] || echo "$1" >/proc/self/autogroup || true
+} 2>/dev/null
 
 # field NAME FILE: prints the number after this word, from the last line of FILE that has it.
 field() {
@@ -279,7 +287,7 @@ ns_wait_for_tun() {
     local end=$((SECONDS + 10)) status=0
     until grep -qE -- "$2" "$T/$1.out"; do
         if ! kill -0 "${NS_PID[$1]}" 2>/dev/null || ((SECONDS > end)); then
-            ns_stop "$1" KILL 2>/dev/null
+            ns_stop "$1" KILL 2>/dev/null || true
             ns_reap "$1" || status=$?
             cat "$T/$1.err"
             [[ $status -ne 77 ]] || ns_skip "no TUN device: $(cat "$T/$1.err")"

@@ -86,7 +86,7 @@ seen_needs() {
     case ${row[server]} in
     java)
         command -v javac >/dev/null || ns_skip 'no javac'
-        chrt --other 0 javac -d "$BATS_TEST_TMPDIR/java" examples/WriteWriteRead.java
+        nice -n 20 javac -d "$BATS_TEST_TMPDIR/java" examples/WriteWriteRead.java
         ;;
     memcached | mosquitto) command -v "${row[server]}" >/dev/null || ns_skip "no ${row[server]}" ;;
     redis) command -v redis-benchmark >/dev/null || ns_skip 'no redis' ;;
@@ -108,7 +108,8 @@ seen_delayed() {
 # seen_end_server NAME: stops a server that does not end with its client. Its exit status is in $T/NAME.server.
 seen_end_server() {
     local status=0
-    timeout 0.3 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || kill "${NS_PID[server]}"
+    # It may end meanwhile.
+    timeout 0.3 tail --pid="${NS_PID[server]}" -s 0.01 -f /dev/null || kill "${NS_PID[server]}" 2>/dev/null || true
     ns_join server || status=$?
     echo "$status" >"$T/$1.server"
 }

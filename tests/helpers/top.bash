@@ -15,12 +15,10 @@ teardown() {
 }
 
 # posts NAME OPTIONS...: starts a client that posts to a server for some seconds, in their own network namespace. $pid is
-# the client. If it does not stall, it pauses before each request, to leave the processors to others. Answers that come late,
-# as the server has no processor, leave top in doubt: both have a real-time priority, if that is permitted.
+# the client. If it does not stall, it pauses before each request, to leave the processors to others.
 posts() {
-    local name=$1 prompt=()
+    local name=$1
     shift
-    ! chrt -r 1 true 2>/dev/null || prompt=(chrt -r 1)
     [[ $#$PRELOAD == 0 ]] || set -- "$@" --pause 500
     cat >"$T/$name.sh" <<'END'
 ip link set lo up
@@ -30,7 +28,7 @@ port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")
 shift 2
 exec ${PRELOAD:+env LD_PRELOAD="$PRELOAD"} "$@" --warmup 20 127.0.0.1 "$port" 100000000
 END
-    ns_start "$name" "${prompt[@]}" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
+    ns_start "$name" "${AS[@]}" "${NET[@]}" bash "$T/$name.sh" "$EXAMPLES" "$T/$name" "${CLIENT:-$EXAMPLES/queue_put}" "$@"
     pid=${NS_PID[$name]}
     # The warm-up is over, and the process is the client.
     timeout 10 bash -c "until [[ \$(cat /proc/$pid/comm) == queue_put* ]]; do sleep 0.01; done"

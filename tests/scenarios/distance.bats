@@ -15,7 +15,7 @@ setup() {
 # line OPTION...: starts a line, instead of the one before. The options are those of delay_line.py.
 line() {
     [[ -z ${NS_PID[line]-} ]] || ns_stop line
-    ns_start line "$python" tests/probes/bench/delay_line.py "$@"
+    ns_start line "$PROBES/prompt" "$python" tests/probes/bench/delay_line.py "$@"
     ns_wait_for_tun line '^near '
     FAR=(nsenter --net="/proc/${NS_PID[line]}/ns/net")
 }
