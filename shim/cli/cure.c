@@ -11,6 +11,7 @@
 #include "policy/find.h"
 #include "process/proc.h"
 #include "process/reader.h"
+#include "watch/diag.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -303,6 +304,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
         const bool round = now >= round_at && (lists_new || round_at == 0);
         if (round || now >= list_at) {
             error = ns_cure_scan(cure, round, !lists_new);
+            error = lists_new && ns_diag_may_pass(error) ? 0 : error;
             *(round ? &round_at : &list_at) = next_time(round ? ROUND_MS : INTERVAL_MS, began);
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
@@ -479,7 +481,7 @@ static int cure_sockets(struct ns_cure *cure)
         ns_groups_remove(&cure->groups, true);
     if (!error && cure->follow)
         ns_output_line("In all:");
-    return error ? ns_process_say_error(*cure->pids, error) : report(cure);
+    return error ? ns_process_say_error(0, error) : report(cure);
 }
 
 int ns_cure_main(void)

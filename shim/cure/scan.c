@@ -168,7 +168,7 @@ static int list_sockets(struct ns_cure *cure)
             continue;
         /* First MPTCP, which a kernel may lack: its TCP subflows have the same inode, and are not
          * counted again. */
-        for (int mptcp = 1; mptcp >= 0; mptcp--)
+        for (int mptcp = 1; mptcp >= 0 && (!error || error == -EPROTONOSUPPORT); mptcp--)
             error = ns_diag_list_all(cure->listed->list_fd, states, mptcp, take_listed, cure);
     }
     if (!error)

@@ -119,6 +119,9 @@ int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
         .attribute = {RTA_LENGTH(sizeof message.protocol), INET_DIAG_REQ_PROTOCOL},
         .protocol = IPPROTO_MPTCP,
     };
+    /* The kernel begins none while the one before was not read to its end, as after an error. */
+    while (recv(fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC) > 0)
+        continue;
     list->fd = fd;
     list->at = ns_clock_now(CLOCK_MONOTONIC);
     return send(fd, &message, message.head.nlmsg_len, 0) < 0 ? -errno : 0;

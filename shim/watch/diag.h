@@ -7,6 +7,7 @@
 #include "judge/look.h"
 #include "policy/match.h"
 
+#include <errno.h>
 #include <linux/inet_diag.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -51,6 +52,12 @@ enum {
     NS_DIAG_CONNECTED =
         1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT,
 };
+
+/* Had the kernel no memory for a list? Then the next one may succeed. */
+static inline bool ns_diag_may_pass(int error)
+{
+    return error == -ENOMEM || error == -ENOBUFS;
+}
 
 /* brief and mptcp may be set before. */
 int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states);

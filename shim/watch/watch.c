@@ -250,8 +250,7 @@ static int step_list(struct ns_watch *watch, uint64_t until)
         ask_for_peers(watch);
     }
     stepped(&watch->lists, begin, more > 0);
-    /* A list that failed is made again when it is due. */
-    return more == -ENOMEM || more == -ENOBUFS ? 0 : more;
+    return ns_diag_may_pass(more) ? 0 : more; /* it is made again when it is due */
 }
 
 static uint64_t everyone_due(const struct ns_watch *watch)

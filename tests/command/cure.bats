@@ -334,6 +334,48 @@ os.wait()'
     run ! grep 'To restore the options' "$T/cure.out"
 }
 
+@test "a list for which the kernel has no memory is made again, by --follow and by top" {
+    local without
+    # The kernel begins no list while this one was not read.
+    gcc -shared -fPIC -o "$T/memory.so" -D_GNU_SOURCE -x c - <<'END'
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+    static int lists;
+    int domain;
+    socklen_t size = sizeof domain;
+    if (n > 16384 && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_NETLINK &&
+        ++lists == atoi(getenv("WITHOUT"))) {
+        write(STDERR_FILENO, "without memory\n", 15);
+        errno = ENOBUFS;
+        return -1;
+    }
+    return recvfrom(fd, bytes, n, flags, NULL, NULL);
+}
+END
+    without=(env LD_PRELOAD="$T/memory.so" WITHOUT=3)
+    ns_start late "$python" -c 'import signal, socket, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+listener = socket.create_server(("127.0.0.1", 0))
+print("ready", flush=True)
+signal.sigwait([signal.SIGUSR1])
+client = socket.create_connection(listener.getsockname())
+while not client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY): time.sleep(0.01)
+print("treated", flush=True)'
+    ns_wait_for "$T/late.out" ready
+    run --separate-stderr "${without[@]}" "$NS" top --once --interval 0.5
+    [[ $status -eq 0 && $output == *PROCESS* && $stderr == "without memory" ]]
+    run --separate-stderr "${without[@]}" "$NS" cure --pid "${NS_PID[late]}"
+    expect 2 stderr is $'without memory\nnagleshim cure: cannot list TCP sockets: No buffer space available'
+    ns_start cure "${without[@]}" "$NS" cure --follow --pid "${NS_PID[late]}"
+    ns_wait_for "$T/cure.err" 'without memory'
+    kill -USR1 "${NS_PID[late]}"
+    ns_wait_for "$T/late.out" treated
+}
+
 @test "a process that gets the number of an ended child of --pid's process is left alone" {
     cat >"$T/again.py" <<'END'
 import os, signal, socket, subprocess, sys, time
