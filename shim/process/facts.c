@@ -205,6 +205,7 @@ static void read_facts(void *data, int memory)
     struct ns_facts *facts = data;
     const enum ns_facts_depth depth = facts->depth;
     struct ns_proc *proc = &facts->proc;
+    struct ns_state last;
     int error = ns_proc_open(proc->pid, memory, proc);
     if (error || proc->state.is_kernel_thread)
         goto end;
@@ -228,7 +229,8 @@ static void read_facts(void *data, int memory)
         read_preload(facts);
 end:
     /* If it is ending, a part of what was read may be missing. */
-    if (error == -ENOENT || (proc->dir >= 0 && ns_state_is_gone(proc->dir, "stat")))
+    if (error == -ENOENT ||
+        (proc->dir >= 0 && ns_state_is_gone(ns_state_read(proc->dir, "stat", &last), &last)))
         error = -ESRCH;
     ns_proc_close(proc);
     facts->error = error;

@@ -74,17 +74,10 @@ int ns_state_read(int directory, const char *name, struct ns_state *state)
     return 0;
 }
 
-/* error: of reading it, which may be a missing permission. */
-static bool is_gone(int error, const struct ns_state *state)
+bool ns_state_is_gone(int error, const struct ns_state *state)
 {
     return error ? error == -ENOENT || error == -ESRCH
                  : strchr("ZX", state->letter) || state->is_exiting;
-}
-
-bool ns_state_is_gone(int directory, const char *name)
-{
-    struct ns_state state;
-    return is_gone(ns_state_read(directory, name, &state), &state);
 }
 
 int ns_state_of(pid_t pid, struct ns_state *state)
@@ -102,7 +95,7 @@ uint64_t ns_state_now(void)
 bool ns_proc_is_gone(pid_t pid)
 {
     struct ns_state state = {0};
-    return is_gone(ns_state_of(pid, &state), &state) && state.threads <= 1;
+    return ns_state_is_gone(ns_state_of(pid, &state), &state) && state.threads <= 1;
 }
 
 bool ns_proc_are_gone(const pid_t *pids)

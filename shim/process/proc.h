@@ -57,9 +57,9 @@ int ns_state_of(pid_t pid, struct ns_state *state);
 /* The start of a process that is started now. */
 uint64_t ns_state_now(void);
 
-/* Is the process exiting, a zombie, or gone? state: or its main thread, although others go on. are:
- * each of several, which end with a 0; of none, false. */
-bool ns_state_is_gone(int directory, const char *name);
+/* Is the process exiting, a zombie, or gone? state: or its main thread, although others go on;
+ * error: of reading it. are: each of several, which end with a 0; of none, false. */
+bool ns_state_is_gone(int error, const struct ns_state *state);
 bool ns_proc_is_gone(pid_t pid);
 bool ns_proc_are_gone(const pid_t *pids);
 

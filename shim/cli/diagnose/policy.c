@@ -8,7 +8,6 @@
 #include "cure/group.h"
 #include "process/scope.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 
@@ -251,9 +250,8 @@ static bool is_triable(const struct ns_row *row)
 /* Can `cure --pid` treat it? Not without its main thread, whose descriptors that copies. */
 static bool is_curable(pid_t pid)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return !ns_state_is_gone(AT_FDCWD, path);
+    struct ns_state state;
+    return !ns_state_is_gone(ns_state_of(pid, &state), &state);
 }
 
 /* The program that was started, with the connections that it opens treated from outside. */
