@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { RUNS_DEFAULT = 7 };
 enum { WITHOUT, WITH, ARMS };
@@ -114,7 +113,7 @@ static int run_once(struct comparison *comparison, unsigned number)
 static int run_all(struct comparison *comparison)
 {
     int status = NS_EXIT_YES;
-    bool progress = isatty(STDERR_FILENO);
+    bool progress = ns_output_is_screen(stderr);
     for (unsigned pair = 0; pair < comparison->wanted && status == NS_EXIT_YES; pair++) {
         unsigned char coin = 0;
         if (getrandom(&coin, 1, 0) != 1)

@@ -102,9 +102,10 @@ static int dispatch(int argc, char **argv)
     else
         status = start(verb);
     NS_AUTO_FREE char *text = ns_output_take(status);
-    if (is_printed && text)
+    const bool is_lost = !ns_outfile_write(&file, text);
+    if ((is_printed || is_lost) && text)
         ns_print_lines(stdout, ns_words("%s\n", text));
-    return ns_outfile_write(&file, text) ? status : NS_EXIT_ERROR;
+    return is_lost ? NS_EXIT_ERROR : status;
 }
 
 /* A file that is opened with the number of a closed standard descriptor would get its messages.

@@ -67,6 +67,9 @@ policy: $T/policies/$real.json, 1 rule"
     expect 0 output has "program: no-such-program, which is not found: only its name is matched"
     explain -p "$T/p.json" /opt/no-such-program
     expect 0 output has "program: /opt/no-such-program, which is not found: only its name is matched"
+    # An empty variable of a script is no name.
+    explain -p "$T/p.json" ''
+    expect 2 output is '' stderr is "nagleshim explain: '': No such file or directory"
 }
 
 @test "explain treats a script as its interpreter, with the script as an argument" {

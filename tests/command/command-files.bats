@@ -86,6 +86,12 @@ with_mount() {
     expect 2 stderr has "nagleshim diagnose: cannot write '$T/disk/new': No space left on device"
     run --separate-stderr "$NS" diagnose --json=/dev/full -- true
     expect 2 stderr has "nagleshim diagnose: cannot write '/dev/full': No space left on device"
+    # What has no other report, as of the options that cure has set, is printed.
+    run --separate-stderr "$NS" doctor --json=/dev/full true
+    expect 2 stderr has "nagleshim doctor: cannot write '/dev/full': No space left on device"
+    jq -e '.status == 0 and .works == "yes"' <<<"$output"
+    run --separate-stderr "$NS" doctor --json="$T/own/o.json" true
+    expect 0 output is ""
 }
 
 @test "a result goes where its name leads: to a file without a name, into a directory that is read-only, or nowhere" {

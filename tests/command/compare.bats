@@ -100,6 +100,15 @@ interrupt() {
         sh -c 'echo >>"$0"; [ "$(wc -l <"$0")" -lt "$1" ] || { kill -INT "$PPID" && exec sleep 30; }' "$T/runs$1" "$1"
 }
 
+@test "on a terminal without a cursor no progress is drawn" {
+    command -v script >/dev/null || ns_skip "script is missing"
+    run timeout 60 script -qec "env TERM=dumb '$NS' compare --runs 5 -- true" /dev/null
+    [[ $status -eq 0 && $output == *' runs, p = '* && $output != *$'\e'* ]] || unexpected
+    # The control.
+    run timeout 60 script -qec "env TERM=xterm '$NS' compare --runs 5 -- true" /dev/null
+    [[ $status -eq 0 && $output == *$'\e[Krun 1 of 10'* ]] || unexpected
+}
+
 @test "an interrupted comparison says so, and exits with 130" {
     interrupt 1
     expect 130 stderr is "nagleshim compare: interrupted after 0 of 14 runs; compare runs a program that ends by itself: start a server apart, and compare its client"

@@ -137,10 +137,10 @@ static void judge_rules(const struct ns_policy *policy, const struct ns_process 
 
 int ns_inspect_program(struct ns_subject *subject, bool by_name)
 {
-    const char *word = ns_operands.words[0];
+    char *word = ns_operands.words[0];
     ns_output_expect("tried");
-    ns_subject_describe(subject, ns_operands.words[0], ns_operands.words + 1, ns_operands.n - 1);
-    if (by_name && subject->reach.program[0] == '\0') {
+    ns_subject_describe(subject, word, ns_operands.words + 1, ns_operands.n - 1);
+    if (by_name && *word && subject->reach.program[0] == '\0') {
         ns_output_fact("program", "%s, which is not found: only its name is matched", word);
         return NS_EXIT_YES;
     }
