@@ -37,6 +37,26 @@ DIR *ns_proc_list(int directory, const char *name)
     return fd < 0 ? NULL : fdopendir(fd);
 }
 
+pid_t *ns_proc_all(void)
+{
+    NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+    pid_t *pids = NULL;
+    size_t n = 0;
+    while (dir && (entry = readdir(dir))) {
+        const pid_t pid = atoi(entry->d_name);
+        if (pid <= 0)
+            continue;
+        NS_GROW(pids, n);
+        pids[n++] = pid;
+    }
+    if (!dir)
+        return NULL;
+    NS_GROW(pids, n);
+    pids[n] = 0;
+    return pids;
+}
+
 int ns_proc_read_status(int directory, const char *name, struct ns_proc *proc)
 {
     NS_AUTO_FCLOSE FILE *status = ns_proc_stream(directory, name);

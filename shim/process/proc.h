@@ -45,6 +45,11 @@ struct ns_proc {
 FILE *ns_proc_stream(int directory, const char *name);
 DIR *ns_proc_list(int directory, const char *name);
 
+/* The numbers of all processes that there are, and a 0, to be freed; NULL and errno. While it is
+ * read, nothing else is done: a user who starts processes all the time, each with a greater number,
+ * would be ahead of whoever examines them one by one. */
+pid_t *ns_proc_all(void);
+
 /* name: the path of the file relative to directory. 0 or -errno. */
 int ns_state_read(int directory, const char *name, struct ns_state *state);
 

@@ -232,16 +232,16 @@ static bool next_chosen(struct ns_owners *owners)
 
 static bool next_of_all(struct ns_owners *owners)
 {
-    const struct dirent *entry;
+    pid_t pid;
     if (!owners->round.all)
         return false;
     do
-        entry = readdir(owners->round.all);
-    while (entry && (!isdigit((unsigned char)entry->d_name[0]) ||
-                     ns_owners_process(owners, (pid_t)atoi(entry->d_name))));
-    if (!entry)
+        pid = owners->round.all[owners->round.next_of_all++];
+    while (pid && ns_owners_process(owners, pid));
+    if (!pid) {
+        owners->round.next_of_all--;
         return false;
-    pid_t pid = (pid_t)atoi(entry->d_name);
+    }
     owners->round.chosen = owners->all;
     begin_process(owners, pid, open_process(pid, NULL));
     return true;
@@ -262,7 +262,7 @@ static void read_some_descriptors(struct ns_owners *owners)
 static int begin_round(struct ns_owners *owners)
 {
     memset(&owners->round, 0, sizeof owners->round);
-    if ((owners->all || owners->everyone) && !(owners->round.all = opendir("/proc")))
+    if ((owners->all || owners->everyone) && !(owners->round.all = ns_proc_all()))
         return -errno;
     owners->round.goes_on = true;
     owners->stamp++;
@@ -272,7 +272,7 @@ static int begin_round(struct ns_owners *owners)
 static void end_round(struct ns_owners *owners)
 {
     if (owners->round.all) {
-        closedir(owners->round.all);
+        free(owners->round.all);
         owners->round.all = NULL;
         owners->complete = owners->stamp;
         owners->everyone = false;
@@ -302,8 +302,7 @@ void ns_owners_stop(struct ns_owners *owners)
 {
     if (owners->round.list)
         closedir(owners->round.list);
-    if (owners->round.all)
-        closedir(owners->round.all);
+    free(owners->round.all);
     memset(&owners->round, 0, sizeof owners->round);
 }
 

@@ -91,8 +91,9 @@ struct ns_owners {
         bool goes_on;
         bool chosen; /* the process that is being read is a chosen one */
         size_t next; /* index of the next process */
-        DIR *all;    /* /proc */
-        DIR *list;   /* /proc/PID/fd */
+        pid_t *all;  /* every process that there was at its begin; NULL: they are not read */
+        size_t next_of_all;
+        DIR *list; /* /proc/PID/fd */
         pid_t pid;
         uint64_t denied;
         unsigned fresh;

@@ -477,6 +477,20 @@ END
     [[ $output$stderr != *denied* && $output == *'LD_PRELOAD was not set'* ]] || unexpected 'is denied'
 }
 
+# While a command examines one process after the other, a user may start processes with ever greater numbers.
+@test "the list of all processes is complete before the first one is examined, so that it has an end" {
+    ns_needs_strace
+    local words
+    for words in 'doctor --all' 'cure --all --dry-run' 'top --once --interval 0.5'; do
+        # shellcheck disable=SC2086 # several words
+        run timeout 20 strace -qq -y -e trace=open,openat,getdents64 -o "$T/calls" "$NS" $words
+        awk '/^getdents64\([0-9]+<\/proc>/ { lists += reads = !/ = 0$/ }
+            reads && /^open.*"\/proc\/[0-9]/ { print; exit 1 }
+            END { if (!lists) print "no list" }' "$T/calls" >"$T/early" || true
+        [[ ! -s $T/early ]] || wrong "'$words' examines a process before it has the list:" "$T/early"
+    done
+}
+
 @test "a lease that a file's owner takes keeps no command waiting" {
     cp /bin/true "$T/leased"
     ns_start owner "$python" -c 'import fcntl, signal, sys, time

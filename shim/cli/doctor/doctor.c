@@ -236,15 +236,12 @@ static void visit(unsigned census[KINDS], pid_t pid)
 /* False: /proc shows no process. */
 static bool visit_all(unsigned census[KINDS])
 {
-    NS_AUTO_CLOSEDIR DIR *dir = opendir("/proc");
-    const struct dirent *entry;
-    bool any = false;
-    while (dir && (entry = readdir(dir))) {
-        const pid_t pid = atoi(entry->d_name);
-        any |= pid > 0;
-        if (pid > 0 && pid != getpid())
-            visit(census, pid);
-    }
+    pid_t *pids = ns_proc_all();
+    const bool any = pids && *pids;
+    for (const pid_t *pid = pids; any && *pid; pid++)
+        if (*pid != getpid())
+            visit(census, *pid);
+    free(pids);
     return any;
 }
 
