@@ -29,6 +29,9 @@ translate() {
                 far = said[3]
                 pipe = said[5]
             }
+            # Another process may make a call before this one returns.
+            if (/ <unfinished \.\.\.>/) began[$1] = FNR
+            if (/ resumed>.*EAGAIN/) empty[began[$1]] = 1
             next
         }
         /"begin/ { first = $1 }
@@ -42,7 +45,7 @@ translate() {
         call ~ /^(write|send|sendto|writev)$/ && (fd == near || fd == far) { 
             say(of(fd) (/MSG_MORE/ ? "more" : "write"))
         }
-        call ~ /^(read|recv|recvfrom|readv)$/ && fd == near { say(/EAGAIN/ ? "nothing" : "read") }
+        call ~ /^(read|recv|recvfrom|readv)$/ && fd == near { say(/EAGAIN/ || empty[FNR] ? "nothing" : "read") }
         call == "read" && fd == pipe { say("pipe") }
         call == "splice" { say(fd == near ? "splice-in" : "splice-out") }
         call == "poll" { say(/, 0\) +=/ ? "look" : "wait") }
