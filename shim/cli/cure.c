@@ -304,8 +304,11 @@ static int follow(struct ns_cure *cure, bool lists_new)
         const bool round = now >= round_at && (lists_new || round_at == 0);
         if (round || now >= list_at) {
             error = ns_cure_scan(cure, round, !lists_new);
-            error = lists_new && ns_diag_may_pass(error) ? 0 : error;
             *(round ? &round_at : &list_at) = next_time(round ? ROUND_MS : INTERVAL_MS, began);
+            if (ns_diag_may_pass(error)) {
+                error = 0;
+                round_at = lists_new ? round_at : 0; /* the only round is made again */
+            }
         }
         if (round && !lists_new) /* it keeps the namespaces of ended containers alive */
             ns_cure_release_owners(cure);
@@ -317,7 +320,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
         fflush(stdout);
         const uint64_t next = ns_clock_now(CLOCK_MONOTONIC) + INTERVAL_MS * 1000000U;
         if (!error)
-            ns_child_wait(lists_new && next < end ? next : end);
+            ns_child_wait((lists_new || round_at == 0) && next < end ? next : end);
         if (ns_child_take_signals(NULL) || ns_clock_now(CLOCK_MONOTONIC) >= end)
             break;
     }
@@ -456,7 +459,7 @@ static int cure_sockets(struct ns_cure *cure)
         return refused;
     int error = ns_cure_begin(cure);
     if (error)
-        return ns_process_say_error(*cure->pids, error);
+        return ns_process_say_error(ns_diag_may_pass(error) ? 0 : *cure->pids, error);
     refused = begin_groups(cure);
     if (refused)
         return refused;

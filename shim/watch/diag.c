@@ -119,7 +119,7 @@ int ns_diag_list_begin(struct ns_diag_list *list, int fd, uint32_t states)
         .attribute = {RTA_LENGTH(sizeof message.protocol), INET_DIAG_REQ_PROTOCOL},
         .protocol = IPPROTO_MPTCP,
     };
-    /* The kernel begins none while the one before was not read to its end, as after an error. */
+    /* The kernel refuses a new list until the old one was read to its end. */
     while (recv(fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC) > 0)
         continue;
     list->fd = fd;

@@ -53,10 +53,12 @@ enum {
         1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT,
 };
 
-/* Had the kernel no memory for a list? Then the next one may succeed. */
+/* Had the kernel no memory for a list? Then a later one may succeed. The next one gets EBUSY: the
+ * kernel continues the old list only when a message is read, which is then this error
+ * (netlink_recvmsg). */
 static inline bool ns_diag_may_pass(int error)
 {
-    return error == -ENOMEM || error == -ENOBUFS;
+    return error == -ENOMEM || error == -ENOBUFS || error == -EBUSY;
 }
 
 /* brief and mptcp may be set before. */

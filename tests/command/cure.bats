@@ -339,6 +339,7 @@ os.wait()'
     # The kernel begins no list while this one was not read.
     gcc -shared -fPIC -o "$T/memory.so" -D_GNU_SOURCE -x c - <<'END'
 #include <errno.h>
+#include <linux/netlink.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -347,13 +348,20 @@ ssize_t recv(int fd, void *bytes, size_t n, int flags)
     static int lists;
     int domain;
     socklen_t size = sizeof domain;
-    if (n > 16384 && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_NETLINK &&
-        ++lists == atoi(getenv("WITHOUT"))) {
+    if (n <= 16384 || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_NETLINK)
+        return recvfrom(fd, bytes, n, flags, NULL, NULL);
+    if (++lists == atoi(getenv("WITHOUT"))) {
         write(STDERR_FILENO, "without memory\n", 15);
         errno = ENOBUFS;
         return -1;
     }
-    return recvfrom(fd, bytes, n, flags, NULL, NULL);
+    ssize_t result = recvfrom(fd, bytes, n, flags, NULL, NULL);
+    /* The next list that is asked for is refused. */
+    if (lists == atoi(getenv("WITHOUT")) + 1) {
+        ((struct nlmsghdr *)bytes)->nlmsg_type = NLMSG_ERROR;
+        *(struct nlmsgerr *)NLMSG_DATA(bytes) = (struct nlmsgerr){.error = -EBUSY};
+    }
+    return result;
 }
 END
     without=(env LD_PRELOAD="$T/memory.so" WITHOUT=3)
