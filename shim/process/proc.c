@@ -132,7 +132,7 @@ int ns_proc_directory(pid_t pid)
     snprintf(path, sizeof path, "/proc/%d", pid);
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0 || errno != ENOENT)
-        return directory < 0 ? -errno : directory;
+        return directory >= 0 ? directory : errno == EPERM ? -EACCES /* hidepid=1 */ : -errno;
     /* With hidepid, /proc does not show the processes of other users. */
     return kill(pid, 0) != 0 && errno == EPERM ? -EACCES : -ESRCH;
 }
@@ -225,11 +225,16 @@ uint64_t ns_proc_queued(pid_t pid)
 
 uint64_t ns_proc_stolen(void)
 {
-    uint64_t ticks;
+    static const char format[] = "cpu%*[0-9] %*u %*u %*u %*u %*u %*u %*u %" SCNu64;
+    uint64_t sum = 0, ticks, n = 0;
+    char line[512];
     NS_AUTO_FCLOSE FILE *file = fopen("/proc/stat", "re");
-    if (!file || fscanf(file, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &ticks) != 1)
-        return 0;
-    return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    while (file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0)
+        if (sscanf(line, format, &ticks) == 1) {
+            sum += ticks;
+            n++;
+        }
+    return n > 0 ? 1 + sum * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK)) / n : 0;
 }
 
 bool ns_proc_variable(FILE *variables, char entry[NS_VARIABLE_ROOM], size_t *left)

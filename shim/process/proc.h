@@ -45,9 +45,9 @@ struct ns_proc {
 FILE *ns_proc_stream(int directory, const char *name);
 DIR *ns_proc_list(int directory, const char *name);
 
-/* The numbers of all processes that there are, and a 0, to be freed; NULL and errno. While it is
- * read, nothing else is done: a user who starts processes all the time, each with a greater number,
- * would be ahead of whoever examines them one by one. */
+/* The numbers of all processes, and a 0, to be freed; NULL and errno. The list is complete before a
+ * process is examined: otherwise a user who starts processes all the time, each with a greater
+ * number, would keep the caller busy for ever. */
 pid_t *ns_proc_all(void);
 
 /* name: the path of the file relative to directory. 0 or -errno. */
@@ -114,8 +114,8 @@ size_t ns_proc_words(const struct ns_proc *proc, char *buffer, size_t size);
 /* How long its threads, the first 256 of them, have waited for a CPU, in ns; 0: unknown. */
 uint64_t ns_proc_queued(pid_t pid);
 
-/* For how long a hypervisor has not run this machine's CPUs that had something to run, in ns; 0:
- * unknown. See "steal" in proc_stat(5). */
+/* For how long a hypervisor has not run a CPU that had something to run, in ns, as a mean of this
+ * machine's CPUs; 0: unknown. See "steal" in proc_stat(5). Only differences have a meaning. */
 uint64_t ns_proc_stolen(void);
 
 /* Calls visit for each line of maps, until it returns false. Returns 1 if it did, and 0 if it did

@@ -22,7 +22,7 @@ enum ns_source { NS_SOURCE_OUTSIDE, NS_SOURCE_INSIDE };
 
 enum { NS_DONE_SOCKETS, NS_DONE_PUSHES, NS_DONE_ACKS, NS_DONE };
 
-/* What is counted without end: when the process was first seen, and since then. */
+/* A counter that only grows: its value when the process was first seen, and the growth since. */
 struct ns_counted {
     uint64_t before, since;
 };
@@ -42,7 +42,7 @@ struct ns_row_process {
     bool has_ring;            /* an io_uring, by which it may read */
     struct ns_trial trial;    /* of --experiment */
     struct ns_counted queued; /* for a CPU, in ns */
-    struct ns_counted stolen; /* by a hypervisor, in ns, of all CPUs of the machine */
+    struct ns_counted stolen; /* by a hypervisor, in ns, of each CPU of the machine */
     bool has_other_number;    /* it is in another pid namespace, with a pid of its own there */
     struct { /* its other connections to servers: the longest waits on one of them */
         struct ns_address at; /* unknown: it has none */

@@ -88,7 +88,7 @@ static const char *queued(const struct ns_row_process *process, uint64_t ns)
         return ns_words("; or %s waited for a CPU, for %.0f ms in all", ns_words_process(process),
                         (double)queued / MS);
     if (stolen > 0 && stolen >= ns / QUEUED_PART)
-        return ns_words("; or the hypervisor took this machine's CPUs, for %.0f ms in all",
+        return ns_words("; or the hypervisor took this machine's CPUs, each for %.0f ms in all",
                         (double)stolen / MS);
     return "";
 }

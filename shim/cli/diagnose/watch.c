@@ -104,17 +104,17 @@ static void count(struct ns_counted *counted, uint64_t now)
         counted->since = now - counted->before;
 }
 
-/* Of one process after the other, until this time. Is there more? */
+/* Of one process or more, until this time. Is there more? */
 static bool take_queued(struct session *session, uint64_t until)
 {
     const struct ns_diagnosis *diagnosis = session->diagnosis;
     const uint64_t stolen = ns_proc_stolen();
-    for (; session->queued < diagnosis->n_processes; session->queued++) {
-        struct ns_row_process *process = diagnosis->processes[session->queued];
-        if (ns_clock_now(CLOCK_MONOTONIC) >= until)
-            return true;
+    while (session->queued < diagnosis->n_processes) {
+        struct ns_row_process *process = diagnosis->processes[session->queued++];
         count(&process->queued, ns_proc_queued(process->pid));
         count(&process->stolen, stolen);
+        if (session->queued < diagnosis->n_processes && ns_clock_now(CLOCK_MONOTONIC) >= until)
+            return true;
     }
     session->queued = 0;
     return false;
