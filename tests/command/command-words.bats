@@ -192,7 +192,7 @@ to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
 }
 
 @test "a process of another user that /proc hides is not called absent" {
-    local hide command
+    local hide command hidden
     "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
     unshare --mount mount -t proc proc /proc 2>/dev/null || cannot_here "/proc cannot be mounted"
     install -m 755 "$NS" "$T/nagleshim"

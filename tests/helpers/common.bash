@@ -40,7 +40,7 @@ ns_setup() {
 
 ns_teardown() {
     local pid
-    prefer_session 0
+    prefer_session "${NS_SESSION_NICE:-0}"
     for pid in "${NS_STARTED[@]}"; do
         # timeout makes a process group. A killed timeout does not end the program that it runs.
         kill -KILL -- "$pid" "-$pid" 2>/dev/null || true

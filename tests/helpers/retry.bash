@@ -59,7 +59,7 @@ stolen() {
 in_time() {
     local try late missing acks most_acks waited earlier taken others=("${NS_STARTED[@]}") result times=$T/waited timed=()
     # They run before others, if that is permitted. Both ends on one processor run in turn, as neither interrupts the other.
-    [[ ! -x $PROBES/run_delay || ${NS_LIBC-} ]] || timed=("$PROBES/prompt" "$PROBES/run_delay" "$times")
+    [[ ! -x $PROBES/run_delay || ! -x $PROBES/prompt || ${NS_LIBC-} ]] || timed=("$PROBES/prompt" "$PROBES/run_delay" "$times")
     [[ ${#pin[@]} -eq 0 ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]:1}")
     prefer_session -20
     for try in 1 2 3; do

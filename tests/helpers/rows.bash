@@ -30,7 +30,8 @@ run_rows() {
             fi
         done
         ((EUID == 0)) || as_root=(--map-root-user)
-        unshare "${as_root[@]}" --net --pid --fork --kill-child --mount-proc "$self" --inside "${ready[@]}"
+        NS_SESSION=1 setpriv --pdeathsig KILL unshare "${as_root[@]}" --net --pid --fork --kill-child --mount-proc \
+            setsid -w "$self" --inside "${ready[@]}"
         return
     fi
     ip link set lo up

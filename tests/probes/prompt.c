@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives a command, or with -p a process, the highest nice value and a time slice of 0.1 ms, which
- * Linux has since 6.12, if that is permitted: when it wakes up, it runs at once, but while it
- * computes, others wait for it only so long. Usage: prompt COMMAND [ARGUMENT]...; prompt -p PID */
+/* Runs a command, or with -p changes a process, at nice -20, the highest priority, with a time
+ * slice of 0.1 ms (since Linux 6.12), if that is permitted: when it wakes up, it runs at once, but
+ * while it computes, others wait for it only so long. Usage: prompt COMMAND [ARGUMENT]...; prompt
+ * -p PID */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

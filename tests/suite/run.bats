@@ -83,7 +83,7 @@ BATS_TEST_TIMEOUT=60
 # Two programs compete for one processor.
 busy() {
     local computes=(nice -n 20 taskset -c 0 perl -MTime::HiRes=time -e '$end = time + 0.4; 1 while time < $end')
-    "${computes[@]}" 3>&- &
+    "${timed[@]:0:1}" "${computes[@]}" 3>&- & # with the same nice value
     "${timed[@]}" "${computes[@]}"
     wait "$!"
 }
