@@ -8,11 +8,10 @@
 #include "report/status.h"
 
 enum ns_shim {
-    NS_SHIM_UNKNOWN,  /* it cannot be read; the status section is invalid; or it is ready, and has
-                       * seen none of the TCP sockets, perhaps as they were not used yet */
+    NS_SHIM_UNKNOWN,  /* unreadable or invalid; or ready, but it has seen no TCP socket yet */
     NS_SHIM_DENIED,   /* this user may not read it */
     NS_SHIM_STUCK,    /* the process is stuck in the kernel */
-    NS_SHIM_NO,       /* or the program makes its calls by itself */
+    NS_SHIM_NO,       /* not loaded, or the program makes its system calls itself */
     NS_SHIM_UNNAMED,  /* memory cannot be read, and no library has its name */
     NS_SHIM_STARTING, /* its start-up has not ended */
     NS_SHIM_VERSION,  /* a status section of a version that this command does not know */
@@ -20,7 +19,7 @@ enum ns_shim {
     NS_SHIM_DISABLED,
     NS_SHIM_OBSERVES, /* only libnagleshim-observe.so is there */
     NS_SHIM_CURED,    /* of top: not WORKS, but the kernel cures its control group */
-    NS_SHIM_WORKS,    /* it is ready */
+    NS_SHIM_WORKS,    /* ready */
 };
 
 struct ns_loaded {

@@ -238,10 +238,8 @@ static bool next_of_all(struct ns_owners *owners)
     do
         pid = owners->round.all[owners->round.next_of_all++];
     while (pid && ns_owners_process(owners, pid));
-    if (!pid) {
-        owners->round.next_of_all--;
+    if (!pid)
         return false;
-    }
     owners->round.chosen = owners->all;
     begin_process(owners, pid, open_process(pid, NULL));
     return true;

@@ -112,7 +112,8 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid, uint64_t before);
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid);
 
 /* Continue to read the descriptors of all processes and new children until this time
- * (CLOCK_MONOTONIC ns), since there may be very many. 1: there is more; 0: the round is complete.
+ * (CLOCK_MONOTONIC ns), since there may be very many. The list of all processes is read at once:
+ * 1.3 us each. 1: there is more; 0: the round is complete.
  * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */
 int ns_owners_step(struct ns_owners *owners, uint64_t until);
 

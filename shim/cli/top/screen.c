@@ -30,7 +30,7 @@ static const char help[] =
     "HOLDS/S  how often per second bytes were held\n"
     "PEER     the other end, and the process on this host that holds the bytes\n";
 
-/* Messages follow when the screen is left. */
+/* stderr is flushed at exit, after this, so that messages appear on the normal screen. */
 static void end(void)
 {
     if (has_keys)
