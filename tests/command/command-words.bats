@@ -199,6 +199,7 @@ to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
     chmod 755 "$T"
     for hide in 1 2; do
         for command in "diagnose --for 0.3" "top --once" doctor "cure --dry-run"; do
+            # shellcheck disable=SC2206 # several words
             hidden=(unshare --mount bash -c "mount -t proc -o hidepid=$hide proc /proc && exec \"\$@\"" hidden
                 "${as_other[@]}" "$T/nagleshim" $command --pid)
             run --separate-stderr "${hidden[@]}" $$

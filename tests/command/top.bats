@@ -260,7 +260,7 @@ while True:
     shows before
     screen send-keys "echo status \$?; '$NS' top --interval 0.5 --pid $pid" Enter
     shows 'ms/s'
-    screen send-keys 'C-\'
+    screen send-keys "C-\\"
     shows 'status 0'
     # The shell's line editor sets the terminal's modes by itself, another program does not.
     screen send-keys "'$NS' top --interval 0.5 --pid $pid; stty -a" Enter
