@@ -3,14 +3,14 @@
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 
-# start_life RUN LIMIT_MS VARIABLE=VALUE...: starts the scenario; bytes that take longer than LIMIT_MS are late. The ACKs of the
+# start_life RUN LIMIT_MS VARIABLE=VALUE...: starts the scenario, which runs before others if in_time permits it; bytes that take longer than LIMIT_MS are late. The ACKs of the
 # run without the library are not counted.
 start_life() {
     # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
     local under=(${NS_UNDER-}) apart=()
     [[ $1 != plain || $NS_ISOLATED == 0 ]] || apart=(unshare --net sh -c 'ip link set lo mtu 1500 up && cd /proc/sys/net/ipv4 &&
         echo 0 >tcp_autocorking && echo "$0" >tcp_fastopen && cd "$OLDPWD" && exec "$@"' "$(</proc/sys/net/ipv4/tcp_fastopen)")
-    ns_start "$1" "${apart[@]}" env LIFE_LIMIT_MS="$2" "${@:3}" "${under[@]}" "$PROBES/life" "$scenario"
+    ns_start "$1" "${timed[@]:0:1}" "${apart[@]}" env LIFE_LIMIT_MS="$2" "${@:3}" "${under[@]}" "$PROBES/life" "$scenario"
 }
 
 # all_runs LIMIT_MS: nothing may be wrong without the library, or with it under each of the policies, and nothing late with it.
