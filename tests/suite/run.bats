@@ -204,7 +204,7 @@ END
 @test "files that compute or wait take no place of the others" {
     local file
     for file in one two; do
-        tests $file/ends.bats <<<$'It ends if the others have run.\ntest "ends" { until [[ -e $T/Computes && -e $T/Waits ]]; do sleep 0.05; done; }'
+        tests $file/ends.bats <<<$'It ends if the others have run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { until [[ -e $T/Computes && -e $T/Waits ]]; do sleep 0.05; done; }'
     done
     for file in Computes Waits; do
         tests one/$file.bats <<<$'It runs.\n# '"$file: a little"$'\n'"test \"$file\" { touch \"\$T/$file\"; }"
