@@ -3,8 +3,8 @@
 
 CORK='{"version": 1, "rules": [{"send": "auto-cork", "max_delay_us": 100000}]}'
 
-# start_life RUN LIMIT_MS VARIABLE=VALUE...: starts the scenario, which runs before others if in_time permits it; bytes that take longer than LIMIT_MS are late. The ACKs of the
-# run without the library are not counted.
+# start_life RUN LIMIT_MS VARIABLE=VALUE...: starts the scenario, which runs before others if in_time permits it; bytes that take
+# longer than LIMIT_MS are late. The ACKs of the run without the library are not counted.
 start_life() {
     # shellcheck disable=SC2206 # NS_UNDER: the words of a command that runs them, as valgrind does
     local under=(${NS_UNDER-}) apart=()
