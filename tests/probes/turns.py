@@ -24,6 +24,7 @@
 # Other ways to read N bytes:
 #
 #   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
+#   messagesN   by one recvmmsg of two messages
 #   bytesN      by readv, byte by byte
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
@@ -133,6 +134,10 @@ class End:
 
     def vector(self, size):
         if self.connection.recvmsg_into([bytearray(10), bytearray(size - 10)], 0, socket.MSG_WAITALL)[0] != size:
+            raise EOFError
+
+    def messages(self, size):
+        if self.probe.messages_read(self.connection.fileno(), size // 2) != size:
             raise EOFError
 
     def bytes(self, size):

@@ -71,6 +71,10 @@ compare() {
     cured ': r64 w32 w32' ': w64 vector64'
 }
 
+@test "a reader that waits for two messages with recvmmsg does not stall" {
+    cured ': r64 w32 w32' ': w64 messages64'
+}
+
 @test "a reader that leaves data unread until it is complete waits at most for the shortest delayed ACK of the kernel" {
     local way
     kernel_bounds_delayed_acks || ns_skip "this kernel has no TCP_DELACK_MAX_US"
