@@ -267,6 +267,10 @@ static int report(const struct ns_cure *cure)
     else if (unfound)
         ns_say("%s belong%s to no process that could be examined", ns_count(unfound, "socket"),
                unfound == 1 ? "s" : "");
+    if (cure->n_waiting > 0)
+        ns_say("%s %s not restored: the program has not accepted %s yet",
+               ns_count(cure->n_waiting, "connection"), cure->n_waiting == 1 ? "was" : "were",
+               cure->n_waiting == 1 ? "it" : "them");
     ns_unseen_say(&cure->unseen);
     if (changes && !cure->undo)
         print_advice(cure, listeners);

@@ -54,10 +54,12 @@ struct ns_cure {
     /* state of the scan */
     struct ns_owners owners;
     struct ns_netns *listed;        /* that of the sockets which a list shows */
+    bool mptcp;                     /* the list is that of MPTCP sockets */
     struct ns_cure_socket *sockets; /* those of the last list that were not treated before */
     size_t n_sockets, n_left;       /* n_left: those that were not treated then, either */
     unsigned unfound;               /* those that were given up */
     unsigned n_full;                /* of the last list: see ns_reader_is_full */
+    unsigned n_waiting;             /* of the last list: those that are not accepted yet */
     struct ns_unseen unseen;        /* of the groups */
     struct ns_cure_process *processes;
     int error; /* the last one that prevented a change */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, SLICE_NS = 50000000 };
+static const uint64_t WAITING = 1ULL << 63; /* no inode has this bit */
 
 /* One that the last list has found and that is not treated yet. */
 struct ns_cure_socket {
@@ -128,6 +129,17 @@ static void forget_socket(struct ns_cure *cure, struct ns_owned *place)
     place->tries = 0;
 }
 
+/* A connection that no descriptor refers to, as its program has not accepted it yet: it cannot be
+ * restored. One that only this list has was perhaps opened after its listener was restored. */
+static void take_waiting(struct ns_cure *cure, uint64_t cookie, unsigned local)
+{
+    if (!cure->undo || cure->dry_run || cure->mptcp || !ns_ports_have(cure->listed->chosen, local))
+        return;
+    struct ns_owned *place = ns_owners_place(&cure->owners, cookie | WAITING, true);
+    cure->n_waiting += place->tries > 0;
+    place->tries = 1;
+}
+
 static void take_listed(void *context, const struct ns_diag_socket *seen)
 {
     struct ns_cure *cure = context;
@@ -146,12 +158,17 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         place->stamp = cure->owners.stamp;
     if (place && place->chosen && place->tries == TRIES) /* a process has got it since */
         forget_socket(cure, place);
-    if (socket.listens)
-        ns_netns_set_listened(cure->listed, (uint16_t)local);
-    /* Without an inode it is not accepted yet. */
-    if (seen->inode == 0 || (place && place->treated) ||
-        (cure->port && local != cure->port && remote != cure->port))
+    if (socket.listens) { /* they are the first ones of a list */
+        ns_ports_add(cure->listed->listened, local);
+        if (place && place->chosen)
+            ns_ports_add(cure->listed->chosen, local);
+    }
+    if ((place && place->treated) || (cure->port && local != cure->port && remote != cure->port))
         return;
+    if (seen->inode == 0) {
+        take_waiting(cure, socket.cookie, local);
+        return;
+    }
     NS_GROW(cure->sockets, cure->n_sockets);
     cure->sockets[cure->n_sockets++] = socket;
 }
@@ -161,15 +178,17 @@ static int list_sockets(struct ns_cure *cure)
     const uint32_t states =
         1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_CLOSE_WAIT | 1U << TCP_LISTEN;
     int error = 0;
-    cure->n_sockets = 0;
+    cure->n_sockets = cure->n_waiting = 0;
     for (size_t i = 0; i < cure->owners.n_namespaces && !error; i++) {
         cure->listed = cure->owners.namespaces[i];
         if (cure->listed->list_fd < 0)
             continue;
         /* First MPTCP, which a kernel may lack: its TCP subflows have the same inode, and are not
          * counted again. */
-        for (int mptcp = 1; mptcp >= 0 && (!error || error == -EPROTONOSUPPORT); mptcp--)
+        for (int mptcp = 1; mptcp >= 0 && (!error || error == -EPROTONOSUPPORT); mptcp--) {
+            cure->mptcp = mptcp;
             error = ns_diag_list_all(cure->listed->list_fd, states, mptcp, take_listed, cure);
+        }
     }
     if (!error)
         ns_netns_drop_unused(&cure->owners, cure->owners.stamp);
@@ -333,7 +352,7 @@ static void treat_all(struct ns_cure *cure)
 bool ns_cure_is_complete(const struct ns_cure *cure)
 {
     return !cure->total[NS_CURE_STUCK] && !cure->total[NS_CURE_DENIED] &&
-           !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->n_full &&
+           !cure->total[NS_CURE_FAILED] && !cure->unfound && !cure->n_full && !cure->n_waiting &&
            !cure->unseen.groups && !cure->unseen.processes && !ns_cure_has_unowned(cure);
 }
 
@@ -350,7 +369,7 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh, bool is_last)
         error = find_owners(cure);
     }
     const int most = is_last ? TRIES : 1;
-    for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0); i++) {
+    for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0 || cure->undo); i++) {
         error = list_sockets(cure);
         if (!error && cure->n_sockets > 0 && (!is_last || i > 0))
             error = find_owners(cure);

@@ -21,6 +21,7 @@ struct ns_netns {
     uint32_t round;              /* the last one with a process or connection in it */
     int fd, list_fd;             /* for diag.h; negative: entering is not permitted */
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
+    uint8_t chosen[65536 / 8];   /* and for each with one that cure has selected */
 };
 
 /* Note the namespace of a process, by a descriptor of its directory in /proc. -EPERM: this
@@ -33,14 +34,14 @@ void ns_netns_drop_unused(struct ns_owners *owners, uint32_t round);
 
 void ns_netns_release(struct ns_owners *owners);
 
-static inline void ns_netns_set_listened(struct ns_netns *netns, uint16_t port)
+static inline void ns_ports_add(uint8_t *ports, unsigned port)
 {
-    netns->listened[port / 8] |= (uint8_t)(1U << port % 8);
+    ports[port / 8] |= (uint8_t)(1U << port % 8);
 }
 
-static inline bool ns_netns_is_listened(const struct ns_netns *netns, uint16_t port)
+static inline bool ns_ports_have(const uint8_t *ports, unsigned port)
 {
-    return netns->listened[port / 8] >> port % 8 & 1;
+    return ports[port / 8] >> port % 8 & 1;
 }
 
 /* Raise the soft limit of descriptors, of which each namespace needs some, to the hard limit. */

@@ -42,23 +42,23 @@ enum { EPHEMERAL_FIRST = 32768 }; /* the default range of ephemeral ports */
 static void find_closed_listener(const struct ns_table *table, struct ns_netns *netns,
                                  const struct ns_diag_key *key)
 {
-    if (ns_netns_is_listened(netns, ntohs(key->id.idiag_sport)) ||
-        ns_netns_is_listened(netns, ntohs(key->id.idiag_dport)) ||
+    if (ns_ports_have(netns->listened, ntohs(key->id.idiag_sport)) ||
+        ns_ports_have(netns->listened, ntohs(key->id.idiag_dport)) ||
         ntohs(key->id.idiag_dport) < EPHEMERAL_FIRST)
         return;
     for (size_t i = 0; i < table->n_live; i++) {
         const struct inet_diag_sockid *id = &table->live[i]->key.id;
         if (table->live[i]->netns == netns && id->idiag_sport == key->id.idiag_sport &&
             id->idiag_dport != key->id.idiag_dport && ntohs(id->idiag_dport) >= EPHEMERAL_FIRST)
-            ns_netns_set_listened(netns, ntohs(key->id.idiag_sport));
+            ns_ports_add(netns->listened, ntohs(key->id.idiag_sport));
     }
 }
 
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
 {
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
-    if (ns_netns_is_listened(netns, local) || ns_netns_is_listened(netns, remote))
-        return ns_netns_is_listened(netns, local);
+    if (ns_ports_have(netns->listened, local) || ns_ports_have(netns->listened, remote))
+        return ns_ports_have(netns->listened, local);
     return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
 }
 

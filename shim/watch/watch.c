@@ -106,7 +106,7 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_netns *netns = watch->listed;
     bool full;
     if (seen->state == TCP_LISTEN)
-        ns_netns_set_listened(netns, ntohs(seen->key.id.idiag_sport));
+        ns_ports_add(netns->listened, ntohs(seen->key.id.idiag_sport));
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || seen->look.at == 0)
         return;

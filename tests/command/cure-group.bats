@@ -297,6 +297,7 @@ print("ready", flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 own.connect(listener.getsockname())
+accepted = listener.accept()
 while not os.path.exists(sys.argv[2]):
     time.sleep(0.01)
 print("mark", own.getsockopt(socket.IPPROTO_TCP, 27))' "$T/began" "$T/over"

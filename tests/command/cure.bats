@@ -137,6 +137,47 @@ END
     options_are 'listener 0' 'accepted 1'
 }
 
+@test "an undo counts the connections that wait to be accepted, and restores them when it is repeated" {
+    local limit
+    limit=$(limit)
+    ns_start server "$python" -c 'import signal, socket, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+s = socket.create_server(("127.0.0.1", 0))
+print("listening on port", s.getsockname()[1], flush=True)
+signal.sigwait([signal.SIGUSR1])
+c = s.accept()[0]
+print("accepted", flush=True)
+while True:
+    try: print("limit", c.getsockopt(6, 46), flush=True)
+    except OSError: print("limit none", flush=True)
+    time.sleep(0.02)'
+    ns_port server
+    ns_start other "$python" -c 'import signal, socket
+s = socket.create_server(("127.0.0.1", 0))
+c = socket.create_connection(s.getsockname())
+print("ready", flush=True)
+signal.pause()'
+    ns_wait_for "$T/other.out" ready
+    cure --pid "${NS_PID[server]}"
+    expect_status 0
+    ns_start client "$python" -c 'import signal, socket, sys
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+signal.pause()' "$port"
+    ns_wait_for "$T/client.out" ready
+    cure --undo --pid "${NS_PID[server]}"
+    expect 1 output has "1 listener: TCP_NODELAY restored on 1" stderr is "nagleshim cure: 1 connection was not restored: the program has not accepted it yet"
+    cure --undo --port "$port"
+    expect 1 stderr has "1 connection was not restored"
+    cure --undo --pid "${NS_PID[client]}" # it has no listener
+    expect 0 stderr is "nagleshim cure: no socket was restored"
+    kill -USR1 "${NS_PID[server]}"
+    ns_wait_for "$T/server.out" "limit $limit"
+    cure --undo --pid "${NS_PID[server]}"
+    expect_status 0
+    [[ $limit == none ]] || ns_wait_for "$T/server.out" 'limit 200000'
+}
+
 @test "if the command has the library, too, as with /etc/ld.so.preload, the library leaves the sockets of others alone" {
     local limit before
     limit=$(limit)
