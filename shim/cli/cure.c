@@ -24,6 +24,7 @@ enum {
     INTERVAL_MS = 100,
     ROUND_MS = 1000, /* for new processes and listeners */
     SHARE = 50,      /* lists and rounds take at most 1/SHARE of a processor each */
+    LASTING = 10,    /* scans in turn without memory */
 };
 
 static const struct {
@@ -284,6 +285,19 @@ static int report(const struct ns_cure *cure)
     return cure->refusal || (needs_all && !is_complete) ? NS_EXIT_NO : NS_EXIT_YES;
 }
 
+/* ns_cure_scan, of --follow and --for. A lasting lack of memory is said once, and so is its end. */
+static int scan(struct ns_cure *cure, bool refresh, bool is_last)
+{
+    static unsigned failures;
+    const int error = ns_cure_scan(cure, refresh, is_last);
+    if (!error && failures >= LASTING)
+        ns_say("TCP sockets are listed again");
+    failures = ns_diag_may_pass(error) ? failures + 1 : 0;
+    if (failures == LASTING)
+        ns_say("cannot list TCP sockets: %s; it is tried again", strerror(-error));
+    return error;
+}
+
 /* When to do again, at the earliest, what has cost the thread its CPU time since then. */
 static uint64_t next_time(uint64_t interval_ms, uint64_t began)
 {
@@ -307,7 +321,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
                        now = ns_clock_now(CLOCK_MONOTONIC);
         const bool round = now >= round_at && (lists_new || round_at == 0);
         if (round || now >= list_at) {
-            error = ns_cure_scan(cure, round, !lists_new);
+            error = scan(cure, round, !lists_new);
             *(round ? &round_at : &list_at) = next_time(round ? ROUND_MS : INTERVAL_MS, began);
             if (ns_diag_may_pass(error)) {
                 error = 0;
@@ -480,7 +494,12 @@ static int cure_sockets(struct ns_cure *cure)
         ns_cure_reverse(cure);
         ns_reader_until(NULL); /* a second ^C skips no process */
         print_groups(cure);
-        const int failed = ns_cure_scan(cure, true, true);
+        int failed;
+        while (ns_diag_may_pass(failed = scan(cure, true, true))) {
+            ns_child_wait(ns_clock_now(CLOCK_MONOTONIC) + INTERVAL_MS * 1000000U);
+            if (ns_child_take_signals(NULL))
+                break;
+        }
         error = error ? error : failed;
     }
     /* An undo that failed, or did not reach all sockets, can be repeated. */

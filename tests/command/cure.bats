@@ -425,6 +425,42 @@ print("treated", flush=True)'
     ns_wait_for "$T/late.out" treated
 }
 
+@test "a lasting lack of memory for lists is said by --follow, and its end; the revert of --for waits for memory" {
+    # There is none while the file exists.
+    gcc -shared -fPIC -o "$T/memory.so" -D_GNU_SOURCE -x c - <<'END'
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+    int domain;
+    socklen_t size = sizeof domain;
+    if (n > 16384 && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_NETLINK && access(getenv("LACKING"), F_OK) == 0) {
+        errno = ENOBUFS;
+        return -1;
+    }
+    return recvfrom(fd, bytes, n, flags, NULL, NULL);
+}
+END
+    local lacking=(env LD_PRELOAD="$T/memory.so" LACKING="$T/lacking") how
+    start_options
+    for how in --follow '--for 600'; do
+        ns_start cure "${lacking[@]}" "$NS" cure $how --pid "${NS_PID[options]}"
+        ns_wait_for "$T/cure.out" 'TCP_NODELAY set on'
+        touch "$T/lacking"
+        [[ $how == --follow ]] || kill "${NS_PID[cure]}"
+        ns_wait_for "$T/cure.err" '^nagleshim cure: cannot list TCP sockets: No buffer space available; it is tried again$'
+        rm "$T/lacking"
+        ns_wait_for "$T/cure.err" '^nagleshim cure: TCP sockets are listed again$'
+        [[ $how != --follow ]] || kill "${NS_PID[cure]}"
+        ns_join cure
+        [[ $(wc -l <"$T/cure.err") -eq 2 ]] || wrong 'more than two lines:' "$T/cure.err"
+        [[ $how != --follow ]] || cure --undo --pid "${NS_PID[options]}"
+        options_are 'client 0' 'server 0'
+    done
+}
+
 @test "a process that gets the number of an ended child of --pid's process is left alone" {
     cat >"$T/again.py" <<'END'
 import os, signal, socket, subprocess, sys, time
