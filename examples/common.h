@@ -260,13 +260,16 @@ static inline void write_all(int fd, const void *data, size_t size)
     }
 }
 
-/* One read of at most SIZE bytes; 0 at the end of the stream. */
+/* One read of at most SIZE bytes; 0 at the end of the stream. A peer that was killed before it had
+ * read all data resets the connection: that is an end, too. */
 static inline size_t read_some(int fd, void *data, size_t size)
 {
     ssize_t got;
     do
         got = read(fd, data, size);
     while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == ECONNRESET)
+        return 0;
     if (got < 0)
         die_errno("read");
     return (size_t)got;
