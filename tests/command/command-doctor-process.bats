@@ -237,11 +237,22 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
 }
 
 @test "doctor waits until a process that has just started is a second old" {
-    local n
+    local n begun
     for n in 1 2 3 4 5 6 7 8; do
         # It sleeps between fork and exec, and is a copy of a shell without the library until then.
         ns_start "p$n" bash -c "read -rt 0.$((n - 1)) <><(:); exec env LD_PRELOAD=$LIBRARY $PROBES/doctor_patient pause"
         doctor_of "p$n"
         expect_works "p$n"
+    done
+    # A process that has just executed another program has other memory than a moment ago.
+    cat >"$T/chain" <<'SCRIPT'
+(($1 > 0)) && exec bash "$0" "$(($1 - 1))" "$2"
+exec "$2" pause
+SCRIPT
+    begun=${EPOCHREALTIME/./}
+    LD_PRELOAD=$LIBRARY ns_start chain bash "$T/chain" 250 "$PROBES/doctor_patient"
+    while ((${EPOCHREALTIME/./} < begun + 600000)); do
+        doctor_of chain
+        expect_works chain
     done
 }

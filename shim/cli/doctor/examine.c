@@ -179,9 +179,9 @@ static void judge(struct ns_examination *examination)
             "version %s",
             loaded->library[0] ? loaded->library : "the library, if it has a doctor");
     else if (loaded->error)
-        ADD(UNKNOWN, "unread",
-            "the status of its library cannot be read: %s (see kernel.yama.ptrace_scope)",
-            strerror(-loaded->error));
+        ADD(UNKNOWN, "unread", "the status of its library cannot be read: %s%s",
+            strerror(-loaded->error),
+            ns_proc_is_denied(loaded->error) ? " (see kernel.yama.ptrace_scope)" : "");
     else
         ADD(UNKNOWN, "unread", "the status of its library has been overwritten");
 }
@@ -191,8 +191,8 @@ static void judge(struct ns_examination *examination)
 static bool await(const struct ns_facts *facts)
 {
     double age = (double)ns_clock_now(CLOCK_REALTIME) / 1e9 - ns_state_started(&facts->proc.state);
-    bool has_started = facts->loaded.path[0] && facts->loaded.shim != NS_SHIM_STARTING;
-    return !has_started && age < 1 && nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
+    return !facts->loaded.has_status && age < 1 &&
+           nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL) == 0;
 }
 
 int ns_examine(struct ns_examination *examination, pid_t pid, bool wait)
