@@ -84,7 +84,11 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     if (may_try && NS_GET(conn, held) && ns_burst_is_ahead(ns_conn_burst(conn)))
         return true;
     ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
-    return ns_pending_any() && ns_pending_beside(NULL);
+    if (!ns_pending_any())
+        return false;
+    /* A program that always finds data must not pay for what Nagle's algorithm sends without the
+     * library, too. A cork would stay. */
+    return ns_thread.corked ? ns_flush_old() : ns_pending_beside(NULL);
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)

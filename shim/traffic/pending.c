@@ -148,9 +148,9 @@ void ns_flush_pushes(void)
     visit_all(PUSH, NULL);
 }
 
-void ns_flush_old(void)
+bool ns_flush_old(void)
 {
-    visit_all(SEND_OLD, NULL);
+    return visit_all(SEND_OLD, NULL);
 }
 
 /* Is fd ready for events, or a file, so that a call does not wait? */

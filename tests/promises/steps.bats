@@ -761,6 +761,9 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does_under "$under" 'connected write nodelay delay write wait' 'nodelay=1 cork=1 write nodelay=1 nodelay=0 write nodelay=1 cork=0 wait'
     does_under "$under" 'connected write other write wait' \
         'nodelay=1 cork=1 write look other:nodelay=1 cork=0 other:cork=1 other:write look write other:cork=0 wait'
+    # Reads elsewhere that find data are waits that do not block.
+    does_under "$under" 'connected other*2 hear*3 wait' \
+        'other:nodelay=1 other:cork=1 other:write*2 read other:cork=0 read*2 bound look ack=2 wait'
     # A stream that asks for room before each write stays corked.
     does_under "$under" 'connected write room write room write room write' \
         'nodelay=1 cork=1 write cork=0 wait write wait cork=1 write look write'
