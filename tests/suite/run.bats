@@ -201,6 +201,31 @@ END
     [[ $(tail -n 1 "$T/printed") == '2 passed, 0 failed, 0 skipped' ]]
 }
 
+@test "^C ends the run, and leaves no process and no directory" {
+    [[ $NS_ISOLATED == 1 ]] || ns_skip "without a PID namespace its processes are not known"
+    tests one/long.bats <<<$'It takes long.\ntest "long" { echo >"$STARTED"; sleep 300; }'
+    mkdir "$T/tmp"
+    STARTED=$T/started MARK=$T/mark TMPDIR=$T/tmp timeout 100 python3 - "$TREE/tests/run" 3>&- <<'PYTHON'
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+while not os.path.exists(os.environ["STARTED"]):
+    time.sleep(0.05)
+os.write(terminal, b"\x03")
+try:
+    while os.read(terminal, 65536):
+        pass
+except OSError:
+    pass
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (130, -signal.SIGINT)
+PYTHON
+    ns_until 10 "the end of the processes" eval '! grep -ls "^MARK=$T/mark$" -z /proc/[0-9]*/environ'
+    run -0 ls -R "$T/tmp"
+    [[ $output == "$T/tmp:" ]]
+}
+
 @test "files that compute or wait take no place of the others" {
     local file
     for file in one two; do
