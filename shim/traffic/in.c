@@ -81,11 +81,14 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
             ns_in_begin_whole(fd, conn);
         return false;
     }
-    if (may_try && NS_GET(conn, held) && ns_burst_is_ahead(ns_conn_burst(conn)))
+    bool held = NS_GET(conn, held);
+    if (may_try && held && ns_burst_is_ahead(ns_conn_burst(conn)))
         return true;
     ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
     if (!ns_pending_any())
         return false;
+    if (held && ns_pending_only(fd)) /* it stays in the set, for the next burst */
+        return ns_pending_is(conn);
     /* A program that always finds data must not pay for what Nagle's algorithm sends without the
      * library, too. A cork would stay. */
     return ns_thread.corked ? ns_flush_old() : ns_pending_beside(NULL);

@@ -44,7 +44,8 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
         if (!NS_GET(conn, kernel_nodelay))
             return;
         /* What one thread writes to several peers leaves in the order in which it was written. */
-        ns_flush_pushes();
+        if (!ns_pending_only(fd))
+            ns_flush_pushes();
     }
     /* Marked first: a signal handler may jump away as soon as the kernel has the option. */
     ns_hold_mark(fd, conn);
