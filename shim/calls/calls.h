@@ -24,13 +24,6 @@ static inline void ns_before_wait(void)
         ns_flush_pending();
 }
 
-/* After a call that has not blocked: a wait that found something at once, or one without time. */
-static inline void ns_after_probe(void)
-{
-    if (ns_pending_any())
-        ns_flush_old();
-}
-
 /* Before accept() or accept4() on fd, and before connect(). */
 void ns_before_accept(int fd);
 void ns_before_connect(int fd, const struct sockaddr *remote, socklen_t len);

@@ -58,11 +58,11 @@ static int select_now(int count, fd_set *const given[3], const sigset_t *const *
         type result;                                                                               \
         if (!(when)) {                                                                             \
             result = NS_REAL(name) arguments;                                                      \
-            ns_after_probe();                                                                      \
+            ns_flush_old();                                                                        \
             return result;                                                                         \
         }                                                                                          \
         if (ns_pending_before_wait() && (result = (probe)) != 0) {                                 \
-            ns_after_probe();                                                                      \
+            ns_flush_old();                                                                        \
             return result;                                                                         \
         }                                                                                          \
         ns_flush_pending();                                                                        \
