@@ -80,19 +80,24 @@ def probe_pair(bench, place, policies, probe, *counts):
     return 1 / field(out, "requests_per_s")
 
 
-def bench_connections(bench):
-    count = 500 if bench.quick else 2500
+def compare_ends(bench, title, target, *counts):
+    """A row for each end with the library."""
     where = {"client": (NO_SHIM, BUILT_IN), "server": (BUILT_IN, NO_SHIM), "both": (BUILT_IN, BUILT_IN)}
-    names = [f"a connection for each request, on {end} / without" for end in where]
+    names = [f"{title}, on {end} / without" for end in where]
     if not any(map(bench.wanted, names)):
         return
     with path():
         for cpus, place in bench.places.items():
-            ways = [functools.partial(probe_pair, bench, place, policies, "bench_connect", count)
+            ways = [functools.partial(probe_pair, bench, place, policies, "bench_connect", *counts)
                     for policies in ((NO_SHIM, NO_SHIM), *where.values())]
             without, *ours = bench.by_turns(ways, bench.pairs(15))
             for name, times in zip(names, ours):
-                bench.add_ratio(name, cpus, times, without)
+                bench.add_ratio(name, cpus, times, without, target)
+
+
+def bench_connections(bench):
+    compare_ends(bench, "a connection for each request", "no slower", 500 if bench.quick else 2500)
+    compare_ends(bench, "requests read with MSG_WAITALL", 1.10, 2000 if bench.quick else 10000, "whole")
 
 
 BENCHES = (bench_redis, bench_wrk, bench_connections)
