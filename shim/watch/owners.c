@@ -187,10 +187,10 @@ static int begin_process(struct ns_owners *owners, pid_t pid, int opened)
     return error;
 }
 
-/* The children of each thread, proc_pid_task_tid_children(5). */
+/* The children of each thread, proc_pid_task_tid_children(5). Of those that start during the round,
+ * whose children are read as well, a program may have ever more: the next round finds them. */
 static void find_children(struct ns_owners *owners, int directory)
 {
-    const uint64_t now = ns_state_now();
     NS_AUTO_CLOSEDIR DIR *tasks = ns_proc_list(directory, "task");
     const struct dirent *entry;
     char path[300];
@@ -199,7 +199,7 @@ static void find_children(struct ns_owners *owners, int directory)
         snprintf(path, sizeof path, "%s/children", entry->d_name); /* not of "." and ".." */
         NS_AUTO_FCLOSE FILE *stream = ns_proc_stream(dirfd(tasks), path);
         while (stream && fscanf(stream, "%d", &pid) == 1) {
-            int error = ns_owners_add(owners, pid, now);
+            int error = ns_owners_add(owners, pid, owners->round.began);
             if (error && error != -ESRCH)
                 note_refused(owners, pid, error);
         }
@@ -263,6 +263,7 @@ static int begin_round(struct ns_owners *owners)
     if ((owners->all || owners->everyone) && !(owners->round.all = ns_proc_all()))
         return -errno;
     owners->round.goes_on = true;
+    owners->round.began = ns_state_now();
     owners->stamp++;
     return 0;
 }

@@ -90,9 +90,10 @@ struct ns_owners {
     unsigned fresh; /* new sockets of chosen processes in the last round */
     struct {        /* the current round */
         bool goes_on;
-        bool chosen; /* the process that is being read is a chosen one */
-        size_t next; /* index of the next process */
-        pid_t *all;  /* every process that there was at its begin; NULL: they are not read */
+        uint64_t began; /* the tick of the clock: see ns_owners_add */
+        bool chosen;    /* the process that is being read is a chosen one */
+        size_t next;    /* index of the next process */
+        pid_t *all;     /* every process that there was at its begin; NULL: they are not read */
         size_t next_of_all;
         DIR *list; /* /proc/PID/fd */
         pid_t pid;
@@ -112,7 +113,7 @@ int ns_owners_add(struct ns_owners *owners, pid_t pid, uint64_t before);
 /* One that was added and had not ended in the last round, or NULL. */
 const struct ns_watched_process *ns_owners_process(const struct ns_owners *owners, pid_t pid);
 
-/* Continue to read the descriptors of all processes and new children until this time
+/* Continue to read the descriptors of all processes and children until this time
  * (CLOCK_MONOTONIC ns), since there may be very many. The list of all processes is read at once:
  * 1.3 us each. 1: there is more; 0: the round is complete.
  * Forgets ended processes, and sockets that were not seen for a while and are not a connection. */

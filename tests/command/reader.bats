@@ -491,6 +491,43 @@ END
     done
 }
 
+# Each child starts the next one while the command, which is slow here, reads the one before.
+@test "a chain of children of --pid's process has an end for the command" {
+    ns_needs_strace
+    gcc -x c -o "$T/chain" - <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static void wait_ms(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+int main(void)
+{
+    int first = getpid();
+    signal(SIGCHLD, SIG_IGN);
+    for (int n = 0;; n++) {
+        if (n == 5)
+            puts("ready"), fflush(stdout);
+        if (fork() > 0) {
+            wait_ms(getpid() == first ? 600000 : 20000);
+            return 0;
+        }
+        wait_ms(60);
+    }
+}
+END
+    local words
+    ns_start chain "$T/chain"
+    ns_wait_for "$T/chain.out" ready
+    for words in 'cure --dry-run' 'top --once --interval 0.5'; do
+        # shellcheck disable=SC2086 # several words
+        run --separate-stderr timeout 20 strace -qq -e trace=getdents64 -e inject=getdents64:delay_enter=20000 -o "$T/calls" "$NS" $words --pid "${NS_PID[chain]}"
+        [[ $status -ne 124 ]] || unexpected "'$words' has no end"
+    done
+}
+
 @test "a lease that a file's owner takes keeps no command waiting" {
     cp /bin/true "$T/leased"
     ns_start owner "$python" -c 'import fcntl, signal, sys, time
