@@ -65,6 +65,15 @@ int ns_diag_open(void)
     return error;
 }
 
+/* The first attribute of INET_DIAG_ULP_INFO is the name of the protocol above TCP. */
+static bool is_subflow(const struct rtattr *protocol)
+{
+    static const char name[] = "mptcp";
+    const struct rtattr *first = RTA_DATA(protocol);
+    return RTA_PAYLOAD(protocol) >= RTA_LENGTH(sizeof name) &&
+           first->rta_type == INET_ULP_INFO_NAME && memcmp(RTA_DATA(first), name, sizeof name) == 0;
+}
+
 static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag_socket *out)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(head);
@@ -86,6 +95,7 @@ static bool read_socket(const struct nlmsghdr *head, uint64_t at, struct ns_diag
             out->look.at = at;
             ns_look_take(&out->look, RTA_DATA(attribute), RTA_PAYLOAD(attribute));
         }
+        out->is_mptcp |= attribute->rta_type == INET_DIAG_ULP_INFO && is_subflow(attribute);
     }
     return true;
 }

@@ -29,6 +29,7 @@ struct ns_diag_socket {
     struct ns_diag_key key;
     uint64_t inode; /* 0: no descriptor refers to it */
     uint8_t state;
+    bool is_mptcp;       /* it is a TCP subflow of an MPTCP socket */
     uid_t user;          /* who made it */
     struct ns_look look; /* at 0: the kernel had none */
     size_t position;     /* of an answer: the index of its key */

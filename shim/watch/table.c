@@ -92,6 +92,7 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
     connection->watched.pid = place->pid;
     connection->watched.started = place->started;
     connection->watched.is_peer = !place->chosen;
+    connection->watched.is_mptcp = seen->is_mptcp;
     memcpy(connection->watched.name, place->name, sizeof place->name);
     connection->watched.local = ns_diag_local(&seen->key);
     connection->watched.remote = ns_diag_remote(&seen->key);

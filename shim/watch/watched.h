@@ -30,6 +30,7 @@ struct ns_watched {
     enum ns_role role; /* see ns_table_is_server; may change until the first hold */
     struct ns_address local, remote;
     bool ended;
+    bool is_mptcp;      /* it is a subflow of an MPTCP socket */
     bool is_peer;       /* its process is not chosen: it is the other end of a chosen connection */
     bool is_behind;     /* it is another connection of such a process, to a server */
     bool traffic;       /* there was traffic between the first and the last sample */

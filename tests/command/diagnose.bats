@@ -449,6 +449,30 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@"
     run -0 ignoring_children "$NS" compare --runs 5 -- true
 }
 
+@test "what cure refuses is not proposed: for an MPTCP connection nothing helps without a restart" {
+    local end
+    gcc -shared -fPIC -D_GNU_SOURCE -x c -o "$T/mptcp.so" - -ldl <<'END'
+#include <dlfcn.h>
+#include <sys/socket.h>
+int socket(int family, int type, int protocol)
+{
+    int (*next)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
+    return next(family, type, (type & 15) == SOCK_STREAM && family == AF_INET ? 262 : protocol);
+}
+END
+    "$python" -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)' || cannot_here 'the kernel has no MPTCP'
+    for end in "LD_PRELOAD=$T/mptcp.so" 'PLAIN=1'; do
+        ns_serve server env "$end" "$EXAMPLES/tcp_nodelay_server" 0 0
+        ns_start client env "$end" "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+        diagnosed --pid "${NS_PID[client]}" --for 1
+        expect 0 stderr has "next: $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client 127.0.0.1 $port 100000"
+        [[ $end == PLAIN=1 ]] || expect_no_part stderr 'cure --'
+        ns_stop client
+        ns_join server || true
+    done
+    expect_part stderr 'now, without a restart: ' # the control
+}
+
 @test "--pid watches a running process for a time and does not disturb it" {
     victim
     # Of the names as many as there is room for: with the last one a byte would be missing.

@@ -68,6 +68,7 @@ struct ns_row {
     enum ns_source source;
     enum ns_role role;
     bool is_peer;                    /* it is the other end of a connection of a watched process */
+    bool is_mptcp;                   /* seen from outside */
     struct ns_address local, remote; /* of the connection that lost most */
     unsigned connections;            /* in one that is to be added, 0 counts as 1 */
     struct ns_verdict verdict;

@@ -247,11 +247,11 @@ static bool is_triable(const struct ns_row *row)
            row->process->is_reachable && row->process->trial.what == NS_EXPERIMENT_NONE;
 }
 
-/* Can `cure --pid` treat it? Not without its main thread, whose descriptors that copies. */
-static bool is_curable(pid_t pid)
+/* Can `cure --pid` treat it? Not without the main thread, whose descriptors that copies. */
+static bool is_curable(const struct ns_row *row)
 {
     struct ns_state state;
-    return !ns_state_is_gone(ns_state_of(pid, &state), &state);
+    return !row->is_mptcp && !ns_state_is_gone(ns_state_of(row->process->pid, &state), &state);
 }
 
 /* The program that was started, with the connections that it opens treated from outside. */
@@ -276,16 +276,18 @@ static const char *treat(const struct ns_report *report, const struct ns_row_pro
 
 /* What may decide a doubt: the view from inside, or, of a process that cannot be started again with
  * a preload, whether it is faster with TCP_NODELAY. */
-static const char *trial(const struct ns_report *report, struct ns_row_process *process)
+static const char *trial(const struct ns_report *report, const struct ns_row *row)
 {
+    struct ns_row_process *process = row->process;
     const char *command = ns_words_quoted(report->command);
     if (is_startable(process))
         return ns_words("%s diagnose -- %s  # restarted, it is seen from inside%s", command,
                         arguments(process), lacking(process));
-    if (is_curable(process->pid))
+    if (is_curable(row))
         return ns_words("%s cure --pid %d --for 60  # is it faster in this minute?", command,
                         process->pid);
-    return report->program ? ns_words("%s  # is it faster then?", follow(report)) : NULL;
+    return report->program && !row->is_mptcp ? ns_words("%s  # is it faster then?", follow(report))
+                                             : NULL;
 }
 
 /* The row whose peer took longest, and seems to have waited for something behind it; NULL: none, or
@@ -341,7 +343,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
             unclear = row;
     }
     return open      ? elsewhere(report, open)
-           : unclear ? trial(report, unclear->process)
+           : unclear ? trial(report, unclear)
            : slow    ? ask_peer(report, slow)
                      : NULL;
 }
@@ -361,7 +363,7 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     }
     const struct ns_row_process *process = row->process;
     if ((!holds && !process->unreachable) || ns_shim_works(process->shim) || process->pid == 0 ||
-        (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_curable(process->pid))
+        (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_curable(row))
         return NULL;
     /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
     if (!holds && ns_socket_least_delack() < 0 &&

@@ -69,6 +69,7 @@ struct ns_row ns_row_of(struct ns_row_process *process, const struct ns_watched 
         .source = NS_SOURCE_OUTSIDE,
         .role = watched->role,
         .is_peer = watched->is_peer,
+        .is_mptcp = watched->is_mptcp,
         .local = watched->local,
         .remote = watched->remote,
     };
