@@ -109,6 +109,14 @@ int ns_print(FILE *stream, const char *format, ...)
 }
 #pragma GCC diagnostic pop
 
+int ns_output_places(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
 int ns_output_columns(FILE *stream)
 {
     enum { LEAST = 40, MOST = 110 };

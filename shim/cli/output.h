@@ -25,6 +25,9 @@ __attribute__((format(printf, 2, 3))) int ns_print(FILE *stream, const char *for
 /* A text whose lines and tabs are this command's own. */
 void ns_print_lines(FILE *stream, const char *text);
 
+/* The number of characters in a UTF-8 text. */
+int ns_output_places(const char *text);
+
 /* The columns of a terminal, 40 to 110; 0: the stream is none. errno is unchanged. */
 int ns_output_columns(FILE *stream);
 

@@ -212,3 +212,14 @@ verdict: no process could be read"
     run --separate-stderr "${mounts[@]}" bash -c 'mount -t tmpfs none /proc && "$NS" doctor --all'
     expect 2 stderr is "nagleshim doctor: /proc is not mounted or cannot be read"
 }
+
+@test "the columns of the table are straight if a name has letters that take several bytes" {
+    local lines
+    cp "$EXAMPLES/queue_server" "$T/dienst"
+    cp "$EXAMPLES/queue_server" "$T/dïènst"
+    scene 'start one "$T/dienst" --connections 0 0
+        start two "$T/dïènst" --connections 0 0
+        "$NS" doctor --all'
+    lines=$(grep -E ' d(ie|ïè)nst ' <<<"$output" | sed 's/ïè/ie/; s/^ *[0-9]* //')
+    [[ $(wc -l <<<"$lines") -eq 2 && $(uniq <<<"$lines" | wc -l) -eq 1 ]] || unexpected "not straight: $lines"
+}

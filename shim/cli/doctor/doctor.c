@@ -184,8 +184,9 @@ static void print_row(const struct ns_examination *examination)
 {
     const struct ns_findings *findings = &examination->findings;
     const struct ns_finding *verdict = ns_findings_verdict(findings);
-    ns_print(stdout, "%7d %-15s %3u %-8s ", examination->facts.proc.process,
-             examination->facts.name, examination->facts.sockets,
+    const int left = 15 - ns_output_places(examination->facts.name);
+    ns_print(stdout, "%7d %s%*s %3u %-8s ", examination->facts.proc.process,
+             examination->facts.name, left > 0 ? left : 0, "", examination->facts.sockets,
              ns_shim_name(examination->facts.loaded.shim));
     if (!verdict)
         ns_print(stdout, "policy %s",

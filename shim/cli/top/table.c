@@ -58,23 +58,14 @@ static const char *describe_peer(const struct ns_row *row)
     return ns_words("%s%s", held, where);
 }
 
-/* The number of characters in a UTF-8 text. */
-static int places(const char *text)
-{
-    int n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 /* The columns that matter most come first, since a narrow terminal cuts the last ones. */
 void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
 {
     int width = NAME_LEAST;
     ns_words_forget(); /* this command may run for long */
     for (size_t i = 0; i < top->interval.n_rows; i++)
-        if (places(top->interval.rows[i]->process->name) > width)
-            width = places(top->interval.rows[i]->process->name);
+        if (ns_output_places(top->interval.rows[i]->process->name) > width)
+            width = ns_output_places(top->interval.rows[i]->process->name);
     print_summary(out, top);
     ns_print(out, "%8s %5s %-*s %7s %-6s %-8s %7s PEER\n", "ms/s", "SHARE", width, "PROCESS", "PID",
              "ROLE", "LIBRARY", "HOLDS/S");
@@ -91,8 +82,9 @@ void ns_top_print(FILE *out, const struct ns_top *top, size_t most)
         if (!is_unknown)
             snprintf(share, sizeof share, "%.0f%%", row->share * 100);
         ns_print(out, "%8s %5s %s%*s %7d %-6s %-8s %7.1f %s\n", lost, share, row->process->name,
-                 width - places(row->process->name), "", row->process->pid, ns_role_name(row->role),
-                 ns_shim_name(row->process->shim), row->holds_rate, describe_peer(row));
+                 width - ns_output_places(row->process->name), "", row->process->pid,
+                 ns_role_name(row->role), ns_shim_name(row->process->shim), row->holds_rate,
+                 describe_peer(row));
     }
 }
 
