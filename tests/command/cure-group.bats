@@ -604,6 +604,38 @@ only_group_is_named() {
     "${inside[@]}" test ! -e "/sys/fs/bpf/nagleshim/$id"
 }
 
+@test "an undo of a group stays incomplete until a waiting connection is accepted and restored" {
+    needs_nodelay
+    ns_start server "${in_group[@]}" "$python" -c 'import signal, socket, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+s = socket.create_server(("127.0.0.1", 0))
+print("listening on port", s.getsockname()[1], flush=True)
+signal.sigwait([signal.SIGUSR1])
+c = s.accept()[0]
+while True:
+    print("nodelay", c.getsockopt(6, 1), "mark", c.getsockopt(6, 27), flush=True)
+    time.sleep(0.02)'
+    ns_port server
+    cure --cgroup "$group"
+    expect_status 0
+    ns_start client "$python" -c 'import signal, socket, sys
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+signal.pause()' "$port"
+    ns_wait_for "$T/client.out" ready
+    cure --undo --cgroup "$group"
+    expect 1 stderr is "nagleshim cure: 1 connection was not restored: the program has not accepted it yet"
+    cure --list
+    expect_part stderr "$group: a cure or an undo did not finish; repeat the undo"
+    kill -USR1 "${NS_PID[server]}"
+    ns_wait_for "$T/server.out" "nodelay 1 mark 2"
+    cure --undo --cgroup "$group"
+    expect 0 output has "1 connection: TCP_NODELAY restored on 1"
+    ns_wait_for "$T/server.out" 'nodelay 0 mark 0'
+    cure --list
+    expect 0 output is "nothing is cured"
+}
+
 @test "no undo that has too few descriptors to see the group's processes is said to be complete" {
     local n
     start_options
