@@ -114,7 +114,7 @@ static void judge_answer(struct ns_judge *judge, const struct ns_look *look, str
     since = least(since, look->at - judge->hold.end); /* the hold and this are the whole wait */
     judge->hold.answered = since;
     *hold = judge->hold;
-    ns_verdict_stall(&judge->verdict, hold, since, judge->tick_ns);
+    ns_verdict_stall(&judge->verdict, hold, since);
     ns_verdict_wait(&judge->verdict, hold->end - hold->begin + since, true);
     if (is_inside(look))
         judge->verdict.requests++;

@@ -79,7 +79,7 @@ struct ns_hold {
     X(looks)         /* samples */                                                                 \
     X(requests)      /* answers after a write; from outside a lower bound */                       \
     X(stalls)        /* certain holds */                                                           \
-    X(late_acks)     /* stalls longer than a round trip: the peer's ACK was late */                \
+    X(late_acks)     /* stalls whose ACK was as late as a delayed one is */                        \
     X(maybe)         /* holds whose answer came later than the release explains */                 \
     X(early)         /* those of them during which answers to earlier bytes came */                \
     X(late)          /* holds for which nobody waited */                                           \
@@ -191,8 +191,7 @@ struct ns_conclusion ns_verdict_conclude(const struct ns_verdict *verdict,
 /* The functions below are for the judge. */
 
 /* Count a hold for which the program waited; since: ns from its release to the answer. */
-void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
-                      uint64_t tick_ns);
+void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since);
 
 /* Count a wait for an answer. */
 void ns_verdict_wait(struct ns_verdict *verdict, uint64_t ns, bool held);

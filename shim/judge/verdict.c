@@ -15,8 +15,6 @@ enum { CHANCE = 8 };
  * is 0.98 to 1.00 behind a delayed ACK and 0.02 to 0.27 behind slow peers. Between the tick and the
  * arrival, softirqs and the program take no longer than this. */
 enum { ARRIVALS_LEAST = 8, BEHIND_TICK_US = 300 };
-/* A hold that is longer than a round trip by this had a late ACK. */
-enum { LATE_ACK_LEAST_MS = 5 };
 /* Fewer waits without a hold, or less than this part of the number with one, are no reference: they
  * may be slow for other reasons. */
 enum { FREE_LEAST = 4, FREE_PART = 8, FREE_PART_OUTSIDE = 4, FEW = 4 };
@@ -27,8 +25,8 @@ static const double concentrated = 0.8;
 /* Means of two kinds of waits count as equal up to this factor. */
 #define ALIKE 1.5
 /* An experiment needs this many waits of either kind. Answers that take more than this part of
- * the time, and less than a late ACK more or less, are no gain. */
-enum { TRIED_LEAST = 4 };
+ * the time, and not so much less or more, are no gain. */
+enum { TRIED_LEAST = 4, GAIN_LEAST_MS = 5 };
 #define NO_GAIN 0.9
 
 /* By chance data may come this often, and for less than this part of the delayed ACKs, as if the
@@ -65,8 +63,14 @@ void ns_verdict_delay(struct ns_verdict *verdict, enum ns_delay delay, uint64_t 
     verdict->delays_ns[delay] += ns;
 }
 
-void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since,
-                      uint64_t tick_ns)
+/* Did its ACK take as long, after the piece before it was sent, as a delayed one takes? */
+static bool is_delayed(const struct ns_hold *hold, uint32_t rtt_us)
+{
+    uint64_t took = hold->end - hold->look.at + (uint64_t)hold->look.since_sent_ms * MS;
+    return took >= (uint64_t)rtt_us * US + (uint64_t)NS_DELAYED_ACK_LEAST_MS * MS;
+}
+
+void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, uint64_t since)
 {
     const struct ns_hold *proof = &verdict->proof;
     verdict->most_ns += hold->cost;
@@ -90,8 +94,7 @@ void ns_verdict_stall(struct ns_verdict *verdict, const struct ns_hold *hold, ui
     verdict->stalls++;
     verdict->certain_ns += hold->cost;
     verdict->prompt_ns += since;
-    if (hold->cost > ns_verdict_trip(verdict) + tick_ns)
-        verdict->late_acks++;
+    verdict->late_acks += is_delayed(hold, verdict->rtt_us);
 }
 
 void ns_verdict_waits(struct ns_verdict *verdict, const uint32_t buckets[NS_WAIT_BUCKETS],
@@ -263,7 +266,7 @@ void ns_verdict_add(struct ns_verdict *sum, const struct ns_verdict *one)
 
 static bool is_gain(double from_ms, double to_ms)
 {
-    return to_ms <= from_ms * NO_GAIN || from_ms - to_ms >= LATE_ACK_LEAST_MS;
+    return to_ms <= from_ms * NO_GAIN || from_ms - to_ms >= GAIN_LEAST_MS;
 }
 
 enum ns_effect ns_verdict_effect(const struct ns_trial *trial)

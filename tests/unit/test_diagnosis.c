@@ -304,6 +304,11 @@ CHECK(check_both_ends)
            says(ns_diagnosis_cure(row, 0), "a stalled request: 104.0 ms now") &&
            diagnosis.rows[1]->verdict.delays[NS_DELAY_PEER] == 0 && !diagnosis.rows[1]->counts,
        "so have the row and its cure, and no half counts as a slow peer");
+    answers.late_acks = 4;
+    diagnose("client", NS_ROLE_CLIENT, answers);
+    OK(says(ns_diagnosis_headline(&diagnosis),
+            "held by Nagle's algorithm until the peer's ACK came"),
+       "if most ACKs came sooner than a delayed one, they are not called delayed");
     answers = (struct ns_verdict){
         .grade = NS_GRADE_CANNOT_TELL, .doubt = NS_DOUBT_ANSWERS, .maybe = 3, .most_ns = 120 * MS};
     diagnose_ends(answers, stalls(), false);

@@ -315,7 +315,7 @@ static enum ns_grade behind(uint64_t after_ms, uint64_t free_ms, uint64_t free, 
                                  .waited = true};
     add_free(&verdict, free, free_ms);
     for (int i = 0; i < 10; i++) {
-        ns_verdict_stall(&verdict, &hold, after_ms * MS, TICK);
+        ns_verdict_stall(&verdict, &hold, after_ms * MS);
         ns_verdict_wait(&verdict, hold.end + after_ms * MS, true);
     }
     ns_verdict_grade(&verdict);
@@ -421,12 +421,12 @@ CHECK(check_best_proof)
                                   .slack = 1 * MS,
                                   .certain = true},
                          doubted = {.begin = 3, .end = 44 * MS, .cost = 42 * MS};
-    ns_verdict_stall(&verdict, &brief, 0, TICK);
+    ns_verdict_stall(&verdict, &brief, 0);
     OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 8 * MS,
        "a single stall is the shortest and the longest");
     for (int i = 0; i < 3; i++)
-        ns_verdict_stall(&verdict, &usual, 0, TICK);
-    ns_verdict_stall(&verdict, &doubted, 0, TICK);
+        ns_verdict_stall(&verdict, &usual, 0);
+    ns_verdict_stall(&verdict, &doubted, 0);
     OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 42 * MS && verdict.stalls == 4,
        "only certain stalls have a length");
     OK(verdict.proof.begin == 2, "the proof is a stall of the usual length");

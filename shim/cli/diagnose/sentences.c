@@ -311,6 +311,12 @@ static const char *lateness(const struct ns_verdict *verdict)
                     : "";
 }
 
+/* An ACK is also late if a machine has no processor for a moment. */
+static const char *delayed(const struct ns_verdict *verdict)
+{
+    return 2 * verdict->late_acks > verdict->stalls ? "delayed " : "";
+}
+
 const char *ns_diagnosis_proof(const struct ns_row *row)
 {
     const struct ns_verdict *verdict = &row->verdict;
@@ -318,8 +324,8 @@ const char *ns_diagnosis_proof(const struct ns_row *row)
     bool inside = row->source == NS_SOURCE_INSIDE;
     if (row->is_held)
         return ns_words("%s, the peer, held its bytes until this end's %sACK came: see its row%s",
-                        ns_words_process(row->other->process),
-                        row->other->verdict.late_acks ? "delayed " : "", ns_words_own_holds(row));
+                        ns_words_process(row->other->process), delayed(&row->other->verdict),
+                        ns_words_own_holds(row));
     switch (verdict->grade) {
     case NS_GRADE_PROVEN:
         return row->is_cured && verdict->proof.end == 0
@@ -368,7 +374,6 @@ const char *ns_diagnosis_cost(const struct ns_row *row)
 static const char *held(const struct ns_row *row)
 {
     const struct ns_row_process *own = row->is_peer && row->other ? row->other->process : NULL;
-    const char *delayed = row->verdict.late_acks ? "delayed " : "";
     const char *holder =
         ns_words("%s of %s%s", stalled(row), ns_words_process_apart(row->process, own),
                  row->is_peer ? ", at the other end," : "");
@@ -377,9 +382,10 @@ static const char *held(const struct ns_row *row)
         return ns_words(
             "%s and %s of %s were held by Nagle's algorithm until the other end's %sACK "
             "came",
-            holder, stalled(row->other), end ? end : "its peer", delayed);
+            holder, stalled(row->other), end ? end : "its peer", delayed(&row->verdict));
     return ns_words("%s %s held by Nagle's algorithm until %s's %sACK came", holder,
-                    row->conclusion.stalled == 1 ? "was" : "were", end ? end : "the peer", delayed);
+                    row->conclusion.stalled == 1 ? "was" : "were", end ? end : "the peer",
+                    delayed(&row->verdict));
 }
 
 static const char *stalls(const struct ns_diagnosis *diagnosis)
