@@ -316,7 +316,7 @@ static int follow(struct ns_cure *cure, bool lists_new)
                              ? ns_clock_now(CLOCK_MONOTONIC) + (uint64_t)(cure->seconds * 1e9)
                              : UINT64_MAX;
     int error = 0;
-    while (!error && !ns_cure_is_over(cure)) {
+    while (!error && !ns_proc_are_gone(cure->pids)) {
         const uint64_t began = ns_clock_now(CLOCK_THREAD_CPUTIME_ID),
                        now = ns_clock_now(CLOCK_MONOTONIC);
         const bool round = now >= round_at && (lists_new || round_at == 0);

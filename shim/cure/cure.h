@@ -130,7 +130,4 @@ void ns_cure_release_owners(struct ns_cure *cure);
 /* From now on, restores the sockets; those that were treated, too. */
 void ns_cure_reverse(struct ns_cure *cure);
 
-/* Did all processes of --pid end, as far as the last scan with refresh shows? */
-bool ns_cure_is_over(const struct ns_cure *cure);
-
 #endif

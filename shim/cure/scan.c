@@ -423,11 +423,3 @@ void ns_cure_reverse(struct ns_cure *cure)
     ns_reader_forgive(); /* what was changed is restored */
     forget_sockets(cure);
 }
-
-bool ns_cure_is_over(const struct ns_cure *cure)
-{
-    const pid_t *pid = cure->pids;
-    while (*pid && !ns_owners_process(&cure->owners, *pid))
-        pid++;
-    return pid > cure->pids && !*pid;
-}
