@@ -331,9 +331,7 @@ static void treat_all(struct ns_cure *cure)
         const int result = treat(cure, socket, place);
         if (result < 0) /* the next round may find it in another process */
             place->chosen = false;
-        if (result >= 0)
-            place->tries = 0;
-        else if (result == -EAGAIN)
+        if (result == -EAGAIN)
             place->tries++;
         place->treated = result >= 0 || place->tries == TRIES;
         /* The kernel's own sockets, as of NFS, are root's, and belong to no process. One that this
