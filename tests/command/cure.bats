@@ -446,6 +446,7 @@ END
     local lacking=(env LD_PRELOAD="$T/memory.so" LACKING="$T/lacking") how
     start_options
     for how in --follow '--for 600'; do
+        # shellcheck disable=SC2086 # several words
         ns_start cure "${lacking[@]}" "$NS" cure $how --pid "${NS_PID[options]}"
         ns_wait_for "$T/cure.out" 'TCP_NODELAY set on'
         touch "$T/lacking"
