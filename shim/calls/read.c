@@ -9,7 +9,7 @@ static inline bool begins(int fd, struct ns_conn *conn, int flags, bool may_try)
 {
     if (__builtin_expect(conn != NULL, 1))
         return ns_in_begin(fd, conn, flags, may_try);
-    if (!(flags & MSG_DONTWAIT))
+    if (!(flags & MSG_DONTWAIT) || ns_thread.corked) /* a busy poll must not keep a cork */
         ns_flush_unless_ready(fd, NULL, POLLIN);
     return false;
 }

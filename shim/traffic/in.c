@@ -216,6 +216,9 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
             ns_push(fd, conn);
         else
             ns_conn_burst_put(conn, burst);
+    } else if (ns_thread.corked && ns_pending_any()) {
+        ns_thread.waits++; /* perhaps a busy poll for the answer to a burst elsewhere */
+        ns_flush_old();
     }
     /* An event loop reads once more to find the end of the data. Two such reads are a busy poll: no
      * later wait will send the ACK. If waits are unseen, none will either. */

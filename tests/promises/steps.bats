@@ -764,6 +764,10 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     # Reads elsewhere that find data are waits that do not block.
     does_under "$under" 'connected other*2 hear*3 wait' \
         'other:nodelay=1 other:cork=1 other:write*2 read other:cork=0 read*2 bound look ack=2 wait'
+    # So is a busy poll elsewhere.
+    does_under "$under" 'connected other*2 try*3 wait' \
+        'other:nodelay=1 other:cork=1 other:write*2 nothing*2 other:cork=0 nothing wait'
+    does_under "$under" 'connected write*2 try-local wait' 'nodelay=1 cork=1 write*2 look cork=0 wait'
     # A stream that asks for room before each write stays corked.
     does_under "$under" 'connected write room write room write room write' \
         'nodelay=1 cork=1 write cork=0 wait write wait cork=1 write look write'

@@ -84,6 +84,16 @@ SCENARIO("bad-time")
 
 SCENE("try", EXPECT(recv(near.fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN))
 
+/* On a socket that is not TCP. */
+SCENARIO("try-local")
+{
+    int local[2];
+    RAW(socketpair, AF_UNIX, SOCK_DGRAM, 0, local);
+    EXPECT(recv(local[0], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    RAW(close, local[0], 0, 0, 0);
+    RAW(close, local[1], 0, 0, 0);
+}
+
 SCENARIO_NAMED(hears_at_once, "get")
 {
     says();
