@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, SLICE_NS = 50000000 };
+enum { TRIES = 3, ROWS_MOST = 256, ARGUMENTS_MOST = 256, SLICE_NS = 50000000, PAUSE_US = 20000 };
 static const uint64_t WAITING = 1ULL << 63; /* no inode has this bit */
 
 /* One that the last list has found and that is not treated yet. */
@@ -368,6 +369,8 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh, bool is_last)
     }
     const int most = is_last ? TRIES : 1;
     for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0 || cure->undo); i++) {
+        if (i == TRIES - 1) /* a busy program accepts, or receives, what is on its way to it */
+            usleep(PAUSE_US);
         error = list_sockets(cure);
         if (!error && cure->n_sockets > 0 && (!is_last || i > 0))
             error = find_owners(cure);
