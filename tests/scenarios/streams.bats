@@ -25,15 +25,16 @@ stream() {
     field segments "$T/writer.out"
 }
 
-middle_of_three() {
-    printf '%s\n' "$@" | sort -n | sed -n 2p
+middle_of_five() {
+    printf '%s\n' "$@" | sort -n | sed -n 3p
 }
 
-# compare SIZE: as few segments as without the library. With TCP_NODELAY set by hand there are many times as many.
+# compare SIZE: as few segments as without the library. Of one loop and the next they differ by half as much again, since what a
+# writer in a loop sends depends on what its reader has read meanwhile. With TCP_NODELAY set by hand there are many times as many.
 compare() {
     local with without=() by_hand=() ours=()
     ns_serve reader taskset -c "${cpus[0]}" "$PROBES/bench_stream" reader 0 65536
-    for _ in 1 2 3; do
+    for _ in {1..5}; do
         with=()
         without+=("$(stream "$1")")
         by_hand+=("$(stream "$1" nodelay)")
@@ -43,9 +44,8 @@ compare() {
         grep -qE '\bsockets [1-9]' "$T/writer.log"
     done
     ns_stop reader
-    holds "$(middle_of_three "${ours[@]}") <= 1.3 * $(middle_of_three "${without[@]}") &&
-        $(middle_of_three "${by_hand[@]}") >= 1.2 * $(middle_of_three "${ours[@]}")" ||
-        # What a writer in a loop sends depends on what its reader has read meanwhile.
+    holds "$(middle_of_five "${ours[@]}") <= 1.5 * $(middle_of_five "${without[@]}") &&
+        $(middle_of_five "${by_hand[@]}") >= 1.5 * $(middle_of_five "${ours[@]}")" ||
         is_late 20 "${ours[*]} segments, ${without[*]} without the library, ${by_hand[*]} with TCP_NODELAY by hand"
 }
 
