@@ -61,6 +61,11 @@ static void build_rules(struct ns_ruleset *rules, const struct ns_policy *policy
     ns_ruleset_build(rules, policy, &process);
 }
 
+static bool undoes(const struct ns_cure *cure)
+{
+    return cure->undo && !cure->dry_run;
+}
+
 static bool selects_groups(const struct ns_cure *cure)
 {
     return !*cure->pids && !cure->port;
@@ -134,7 +139,7 @@ static void forget_socket(struct ns_cure *cure, struct ns_owned *place)
  * restored. One that only this list has was perhaps opened after its listener was restored. */
 static void take_waiting(struct ns_cure *cure, uint64_t cookie, unsigned local)
 {
-    if (!cure->undo || cure->dry_run || cure->mptcp || !ns_ports_have(cure->listed->chosen, local))
+    if (cure->mptcp || !ns_ports_have(cure->listed->reached, local))
         return;
     struct ns_owned *place = ns_owners_place(&cure->owners, cookie | WAITING, true);
     cure->n_waiting += place->tries > 0;
@@ -159,11 +164,8 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
         place->stamp = cure->owners.stamp;
     if (place && place->chosen && place->tries == TRIES) /* a process has got it since */
         forget_socket(cure, place);
-    if (socket.listens) { /* they are the first ones of a list */
+    if (socket.listens)
         ns_ports_add(cure->listed->listened, local);
-        if (place && place->chosen)
-            ns_ports_add(cure->listed->chosen, local);
-    }
     if ((place && place->treated) || (cure->port && local != cure->port && remote != cure->port))
         return;
     if (seen->inode == 0) {
@@ -279,8 +281,7 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
     struct ns_cure_process *process = place->pid ? process_of(cure, place) : NULL;
     if (!process)
         return -EAGAIN;
-    const bool ends_trial =
-        cure->undo && !cure->dry_run && cure->seconds > 0 && !selects_groups(cure);
+    const bool ends_trial = undoes(cure) && cure->seconds > 0 && !selects_groups(cure);
     struct ns_cure_change change = {.pid = place->pid,
                                     .fd = place->fd,
                                     .cookie = socket->cookie,
@@ -314,6 +315,10 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
     if (change.result == NS_CURE_CHANGED && change.then.delack >= 0 &&
         (change.then.nodelay >= 0 || cure->least_delack >= 0))
         place->changed |= NS_CODE_DELACK;
+    /* What its listener keeps, a connection keeps, too. */
+    if (socket->listens && undoes(cure) && process->result == NS_CURE_CHANGED &&
+        change.result != NS_CURE_EARLIER)
+        ns_ports_add(socket->netns->reached, ntohs(socket->key.id.idiag_sport));
     if (change.result >= 0)
         count(cure, process, &change);
     return change.result;
@@ -368,7 +373,7 @@ int ns_cure_scan(struct ns_cure *cure, bool refresh, bool is_last)
         error = find_owners(cure);
     }
     const int most = is_last ? TRIES : 1;
-    for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0 || cure->undo); i++) {
+    for (int i = 0; i < most && !error && (i < 2 || cure->n_left > 0 || undoes(cure)); i++) {
         if (i == TRIES - 1) /* a busy program accepts, or receives, what is on its way to it */
             usleep(PAUSE_US);
         error = list_sockets(cure);

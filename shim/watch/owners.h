@@ -21,7 +21,7 @@ struct ns_netns {
     uint32_t round;              /* the last one with a process or connection in it */
     int fd, list_fd;             /* for diag.h; negative: entering is not permitted */
     uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
-    uint8_t chosen[65536 / 8];   /* and for each with one that cure has selected */
+    uint8_t reached[65536 / 8];  /* and for each with one that an undo may restore */
 };
 
 /* Note the namespace of a process, by a descriptor of its directory in /proc. -EPERM: this

@@ -178,6 +178,39 @@ signal.pause()' "$port"
     [[ $limit == none ]] || ns_wait_for "$T/server.out" 'limit 200000'
 }
 
+@test "an undo counts no waiting connection of a program that has the library, and --for none of one that was cured before" {
+    local how library
+    for how in library earlier; do
+        library=
+        [[ $how != library ]] || library=$LIBRARY
+        ns_start server env LD_PRELOAD="$library" "$python" -c 'import signal, socket
+s = socket.create_server(("127.0.0.1", 0))
+print("listening on port", s.getsockname()[1], flush=True)
+signal.pause()'
+        ns_port server
+        ns_start client "$python" -c 'import signal, socket, sys
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+signal.pause()' "$port"
+        ns_wait_for "$T/client.out" ready
+        if [[ $how == library ]]; then
+            cure --undo --pid "${NS_PID[server]}"
+            expect 0 stderr is "nagleshim cure: no socket was restored"
+        else
+            cure --pid "${NS_PID[server]}"
+            expect_status 0
+            cure --pid "${NS_PID[server]}" --for 0.5
+            expect 0 output has "another cure has set the options" stderr is "nagleshim cure: no socket was restored"
+            cure --undo --pid "${NS_PID[server]}"
+            expect 1 stderr has "1 connection was not restored"
+            cure --undo --pid "${NS_PID[server]}" # the listener is restored
+            expect 1 stderr has "1 connection was not restored"
+        fi
+        ns_stop server
+        ns_stop client
+    done
+}
+
 @test "if the command has the library, too, as with /etc/ld.so.preload, the library leaves the sockets of others alone" {
     local limit before
     limit=$(limit)
