@@ -407,6 +407,15 @@ static void end_release(const struct ns_judge *judge, struct ns_verdict *verdict
     verdict->late_ns += judge->hold.cost;
 }
 
+bool ns_judge_is_close(const struct ns_judge *judge)
+{
+    uint64_t held = judge->last.at - judge->hold.begin;
+    if (judge->state == HELD)
+        return held >= (uint64_t)NS_DELAYED_ACK_LEAST_MS * MS &&
+               held <= (uint64_t)NS_DELAYED_ACK_MOST_MS * MS;
+    return judge->state == RELEASED && judge->last.at - judge->hold.end <= 2 * prompt(judge);
+}
+
 void ns_judge_next(struct ns_judge *judge)
 {
     end_release(judge, &judge->verdict);

@@ -312,6 +312,10 @@ void ns_judge_begin(struct ns_judge *judge, uint64_t tick_ns);
 /* The next sample, in order of time. Returns true and fills *hold if a hold has ended. */
 bool ns_judge_look(struct ns_judge *judge, const struct ns_look *look, struct ns_hold *hold);
 
+/* Would samples that are closer together show more? Held bytes may be released at any moment, once
+ * the shortest delayed ACK may have come, and then their answer comes. */
+bool ns_judge_is_close(const struct ns_judge *judge);
+
 /* The next sample is of another connection. */
 void ns_judge_next(struct ns_judge *judge);
 

@@ -17,6 +17,15 @@ enum { PLACED_LEAST = 16, FULL = 90 };
 /* If a quarter of the answers is somewhat too late to be certain, the others may be the early part
  * of the same distribution. */
 enum { SLOW = 4 };
+/* Ticks that are shorter do not make an answer late. */
+enum { LATE_NS = 4000000 };
+
+/* One very late answer of a busy machine must not outweigh many others. A millisecond is prompt. */
+static double capped(double ns, uint64_t tick_ns)
+{
+    double most = tick_ns < LATE_NS ? LATE_NS : (double)tick_ns;
+    return ns < most ? ns : most;
+}
 
 static int by_value(const void *left, const void *right)
 {
@@ -70,7 +79,7 @@ void ns_weigh_answer(struct ns_weigh *weigh, const struct ns_weigh_answer *answe
     if (tick_ns == 0)
         return;
     weigh->all++;
-    weigh->since_ns += (double)(answer->since < tick_ns ? answer->since : tick_ns);
+    weigh->since_ns += capped((double)answer->since, tick_ns);
     weigh->answers[weigh->n].place_us = (uint32_t)(answer->at % tick_ns / 1000);
     weigh->answers[weigh->n].length_us = (uint32_t)(answer->length / 1000);
     if (++weigh->n < NS_WEIGH_BLOCK)
@@ -84,8 +93,7 @@ void ns_weigh_lag(struct ns_weigh *weigh, const struct ns_weigh_lag *lag, uint64
 {
     weigh->lags++;
     weigh->slow += lag->slow;
-    /* One very late answer of a busy machine must not outweigh many others. */
-    weigh->lag_ns += lag->ns < (double)tick_ns ? lag->ns : (double)tick_ns;
+    weigh->lag_ns += capped(lag->ns, tick_ns);
     uint64_t part = tick_ns / NS_WEIGH_PLACES;
     if (part == 0 || lag->high - lag->low > tick_ns / 4 * 3 || weigh->placed == UINT16_MAX)
         return;

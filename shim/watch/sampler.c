@@ -17,12 +17,14 @@ enum {
     SEARCH_MOST = 8192, /* connections that are considered for the next turn */
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context)
+void ns_sampler_begin(struct ns_sampler *sampler, uint64_t tick_ns, ns_watch_held held,
+                      void *context)
 {
     *sampler = (struct ns_sampler){
         .room = ROOM_LEAST,
         .idle = true,
         .interval = INTERVAL_MS * MS,
+        .fine = tick_ns / 2,
         .held = held,
         .context = context,
     };
@@ -133,6 +135,16 @@ static void make_room(struct ns_sampler *sampler, const struct ns_table *table, 
                                              : (size_t)room;
 }
 
+/* Do samples half a tick apart show more of one of them, and does it cost no more than a full room?
+ */
+static bool has_close(const struct ns_sampler *sampler)
+{
+    bool close = false;
+    for (size_t i = 0; i < sampler->n; i++)
+        close |= ns_judge_is_close(&sampler->connections[i]->watched.judge);
+    return close && sampler->n * sampler->interval <= sampler->room * sampler->fine;
+}
+
 int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, uint64_t now)
 {
     const struct ns_diag_key *keys[NS_DIAG_AT_ONCE];
@@ -167,6 +179,7 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
             n = 0;
         }
     }
+    sampler->close = has_close(sampler);
     if (looks == 0)
         return 0;
     sampler->tally.rounds++;
@@ -177,5 +190,7 @@ int ns_sampler_look(struct ns_sampler *sampler, const struct ns_table *table, ui
 uint64_t ns_sampler_due(const struct ns_sampler *sampler)
 {
     uint64_t apart = sampler->interval * (sampler->idle ? IDLE_ROUNDS : 1);
+    if (sampler->close && apart > sampler->fine)
+        apart = sampler->fine;
     return sampler->last ? sampler->last + apart : 0;
 }

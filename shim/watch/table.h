@@ -65,8 +65,9 @@ void ns_table_forget_ended(struct ns_table *table);
 void ns_table_release(struct ns_table *table);
 
 /* --- sampler.c: those that are sampled every 2 ms, first those that may be held, then those with
- * traffic. If sampling all of these would cost too much, they take turns that are long enough for
- * several holds. */
+ * traffic. While a hold may end, or its answer may come, samples are at most half a tick apart, as
+ * the judge assumes (weigh.c): 0.5 ms with 1000 ticks a second. If sampling all of these would cost
+ * too much, they take turns that are long enough for several holds. */
 
 enum { NS_SAMPLER_MOST = 128 };
 
@@ -77,6 +78,8 @@ struct ns_sampler {
     uint64_t interval, turn_ends, last, rounds;
     uint64_t cost; /* of a sample, ns */
     bool idle;     /* no sampled connection has traffic */
+    bool close;    /* one of them is, see ns_judge_is_close */
+    uint64_t fine; /* then the interval is no longer, ns */
     struct ns_watch_tally tally;
     ns_watch_held held; /* see ns_watch_open */
     void *context;
@@ -85,7 +88,8 @@ struct ns_sampler {
     size_t n_gone;                                /* in the last ns_sampler_look */
 };
 
-void ns_sampler_begin(struct ns_sampler *sampler, ns_watch_held held, void *context);
+void ns_sampler_begin(struct ns_sampler *sampler, uint64_t tick_ns, ns_watch_held held,
+                      void *context);
 
 /* Take a sample from a list or an answer. A connection with traffic is then sampled regularly. */
 void ns_sampler_take(struct ns_sampler *sampler, struct ns_connection *connection,

@@ -327,7 +327,7 @@ int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct 
     watch->tick = (uint64_t)tick.tv_nsec;
     watch->table.owners.all = **pids == 0;
     watch->table.owners.children = true;
-    ns_sampler_begin(&watch->sampler, held, context);
+    ns_sampler_begin(&watch->sampler, watch->tick, held, context);
     int error = choose(watch, pids);
     if (!error)
         error = step_list(watch, UINT64_MAX);

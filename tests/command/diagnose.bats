@@ -92,6 +92,26 @@ diagnosed() {
     expect_part output 'stalls 0'
 }
 
+@test "a kernel with 1000 ticks a second makes a stall no less certain from outside, and a slow server no stall" {
+    echo '#include <sys/syscall.h>
+    #include <time.h>
+    #include <unistd.h>
+    int clock_getres(clockid_t clock, struct timespec *tick) {
+        if (clock != CLOCK_MONOTONIC_COARSE) return syscall(SYS_clock_getres, clock, tick);
+        *tick = (struct timespec){.tv_nsec = 1000000};
+        return 0; }' | gcc -w -shared -fPIC -x c -o "$T/ticks.so" -
+    ticking() { LD_PRELOAD=$T/ticks.so diagnosed --outside --for 2 --pid "${NS_PID[client]}"; }
+    victim
+    ns_start client "$EXAMPLES/tcp_nodelay_client" 127.0.0.1 "$port" 100000
+    ticking
+    says "$T/o.json" 'o["grade"] == "proven"'
+    ns_stop client
+    ns_serve slow "$python" tests/probes/turns.py server 0 0 0 : r100 s48 r300 w6
+    ns_start client "$python" tests/probes/turns.py client 127.0.0.1 "$port" 1000 1 : w100 w300 r6
+    run --separate-stderr env LD_PRELOAD="$T/ticks.so" "$NS" diagnose --outside --json="$T/o.json" --for 2 --pid "${NS_PID[client]}"
+    says "$T/o.json" 'o["grade"] not in ("proven", "likely") and rows[0]["maybe"] > 3'
+}
+
 @test "a static program is seen from outside, and a cure is proposed for its other end if that can be preloaded" {
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null

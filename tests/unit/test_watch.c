@@ -95,7 +95,7 @@ CHECK(check_sampler)
     struct ns_connection *one[20];
     struct talk talk;
     talk_begin(&talk);
-    ns_sampler_begin(&sampler, held, &holds);
+    ns_sampler_begin(&sampler, TICK, held, &holds);
     talk.now.since_sent_ms = talk.now.since_received_ms = LONG_AGO_MS;
     for (unsigned i = 0; i < 20; i++)
         one[i] = take(8000 + i, &nets[0], (uint16_t)(50000 + i), 80);
