@@ -317,10 +317,10 @@ does_under() {
     # At its start a file is asked, since an eventfd looks the same; it is always ready.
     does 'connected hear write hear file*3 wait' 'read write read bound look*2 ack=2 wait'
     does 'connected hear write hear empty-pipe' 'read write read bound look ack=2 pipe'
-    # A program that copies is asked about seldom, once it has not waited 16 times.
+    # A program that copies is asked about seldom, once it has not waited 16 times. In this mode no pause ends a burst.
     local copied
     copied="$(repeat 16 'look pipe write')$(repeat 15 'pipe write')look $(repeat 9 'pipe write')"
-    does "connected write*5 $(repeat 40 'pipe write')" "write nodelay=1 write*2 nodelay=0 write*2 $copied"
+    does_under '"send": "flush-before-read"' "connected write*5 $(repeat 40 'pipe write')" "write*5 $copied"
     does 'connected hear write get try*2' 'read write read bound nothing*2 ack=2'
     does 'connected hear write get count*2' 'read write read bound ack=2'
 }
