@@ -9,13 +9,8 @@ static inline bool begins(int fd, struct ns_conn *conn, int flags, bool may_try)
 {
     if (__builtin_expect(conn != NULL, 1))
         return ns_in_begin(fd, conn, flags, may_try);
-    if (flags & MSG_DONTWAIT && !ns_thread.corked) /* a busy poll must not keep a cork */
-        return false;
-    ns_flush_unless_ready(fd, NULL, POLLIN);
-    if (ns_thread.corked && ns_fd_is_open(fd) && ns_fd_lookup(fd) != NS_FD_FILE) {
-        ns_thread.waits++; /* nor must reads that always find data */
-        ns_flush_old();
-    }
+    if (!(flags & MSG_DONTWAIT) || ns_thread.corked) /* a busy poll must not keep a cork */
+        ns_flush_unless_ready(fd, NULL, POLLIN);
     return false;
 }
 

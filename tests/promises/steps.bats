@@ -764,9 +764,6 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     # Reads elsewhere that find data are waits that do not block.
     does_under "$under" 'connected other*2 hear*3 wait' \
         'other:nodelay=1 other:cork=1 other:write*2 read other:cork=0 read*2 bound look ack=2 wait'
-    does_under "$under" 'connected write*2 pipe*3 wait' 'nodelay=1 cork=1 write*2 look pipe look cork=0 pipe*2 wait'
-    # Those of files are not.
-    does_under "$under" 'connected write*2 file*3 wait' 'nodelay=1 cork=1 write*2 look cork=0 wait'
     # So is a busy poll elsewhere.
     does_under "$under" 'connected other*2 try*3 wait' \
         'other:nodelay=1 other:cork=1 other:write*2 nothing*2 other:cork=0 nothing wait'
