@@ -89,9 +89,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
         return false;
     if (held && ns_pending_only(fd)) /* it stays in the set, for the next burst */
         return ns_pending_is(conn);
-    /* A program that always finds data must not pay for what Nagle's algorithm sends without the
-     * library, too. A cork would stay. */
-    return ns_thread.corked ? ns_flush_old() : ns_pending_beside(NULL);
+    return ns_pending_beside(NULL);
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)

@@ -148,9 +148,9 @@ void ns_flush_pushes(void)
     visit_all(PUSH, NULL);
 }
 
-bool ns_flush_old(void)
+void ns_flush_old(void)
 {
-    return visit_all(SEND_OLD, NULL);
+    visit_all(SEND_OLD, NULL);
 }
 
 /* Is fd ready for events, or a file, so that a call does not wait? */

@@ -136,9 +136,8 @@ void ns_flush_pending(void);
 /* Only the pushes. */
 void ns_flush_pushes(void);
 
-/* After a wait that has not blocked, or before a read that may not: send what has been pending for
- * NS_PENDING_WAITS waits. Is more pending? */
-bool ns_flush_old(void);
+/* After a wait that has not blocked: send what has been pending for NS_PENDING_WAITS waits. */
+void ns_flush_old(void);
 
 /* Is the next call on fd, which has no rule, not asked about? Calls on files do not wait, and those
  * of a program that writes a log, copies from a pipe or serves many peers hardly ever: after

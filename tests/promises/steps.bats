@@ -761,10 +761,7 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     does_under "$under" 'connected write nodelay delay write wait' 'nodelay=1 cork=1 write nodelay=1 nodelay=0 write nodelay=1 cork=0 wait'
     does_under "$under" 'connected write other write wait' \
         'nodelay=1 cork=1 write look other:nodelay=1 cork=0 other:cork=1 other:write look write other:cork=0 wait'
-    # Reads elsewhere that find data are waits that do not block.
-    does_under "$under" 'connected other*2 hear*3 wait' \
-        'other:nodelay=1 other:cork=1 other:write*2 read other:cork=0 read*2 bound look ack=2 wait'
-    # So is a busy poll elsewhere.
+    # A busy poll elsewhere is a wait.
     does_under "$under" 'connected other*2 try*3 wait' \
         'other:nodelay=1 other:cork=1 other:write*2 nothing*2 other:cork=0 nothing wait'
     does_under "$under" 'connected write*2 try-local wait' 'nodelay=1 cork=1 write*2 look cork=0 wait'
