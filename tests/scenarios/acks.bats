@@ -24,7 +24,8 @@ run_pattern() {
 }
 
 # cured SERVER CLIENT [MOST]: almost every round stalls without the library, and at most two with it, from which the library
-# learns. The median round then takes less than MOST us. A quarter of the rounds is not counted.
+# learns. The median round then takes less than MOST us. If it waits for a limited delayed ACK, of 8 to 16 ms, an interruption of
+# 4 ms makes it a stall: then at most six do. A quarter of the rounds is not counted.
 cured() {
     local pin=() stalls median both delayed
     in_time stalls_once "$1" "$2" 20 13
@@ -39,7 +40,7 @@ stalls_once() {
 
 cured_once() {
     run_pattern "$1" "$2" 60 LD_PRELOAD="$LIBRARY"
-    holds "$stalls <= 2 && $median < $3" || not_as_expected "$([[ $3 -le 5000 ]] && echo flows || echo late)" 60
+    holds "$stalls <= ($3 > 5000 ? 6 : 2) && $median < $3" || not_as_expected "$([[ $3 -le 5000 ]] && echo flows || echo late)" 60
 }
 
 # as_few_segments SERVER CLIENT ROUNDS [FACTOR]: the program sends as few segments as without the library.
