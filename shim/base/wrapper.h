@@ -56,7 +56,7 @@ static inline size_t ns_bytes_of(const struct mmsghdr *messages, int count)
 /* The flags with which recvmsg() waits as recvmmsg() does: for all messages after the first one. */
 static inline int ns_messages_flags(unsigned count, int flags)
 {
-    return count > 1 && !(flags & MSG_WAITFORONE) ? flags | MSG_WAITALL : flags;
+    return count > 1 && !(flags & (MSG_WAITFORONE | MSG_DONTWAIT)) ? flags | MSG_WAITALL : flags;
 }
 
 /* Does a futex() with that operation wait? */
