@@ -179,11 +179,11 @@ signal.pause()' "$port"
 }
 
 @test "an undo counts no waiting connection of a program that has the library, and --for none of one that was cured before" {
-    local how library
+    local how preload
     for how in library earlier; do
-        library=
-        [[ $how != library ]] || library=$LIBRARY
-        ns_start server env LD_PRELOAD="$library" "$python" -c 'import signal, socket
+        preload=
+        [[ $how != library ]] || preload=$LIBRARY
+        ns_start server env LD_PRELOAD="$preload" "$python" -c 'import signal, socket
 s = socket.create_server(("127.0.0.1", 0))
 print("listening on port", s.getsockname()[1], flush=True)
 signal.pause()'
