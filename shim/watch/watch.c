@@ -31,8 +31,10 @@ enum {
     LIST_MS = 50,
     LIST_RARE_MS = 1000,
     LIST_WANTED_MS = 5, /* if a socket was found that was in no list */
-    LIST_TRIES = 3,     /* it may be connected later, or never, or not be TCP */
-    SHARE = 50,         /* a kind of round takes 1/SHARE of a processor */
+    /* It may be connected later, as over a long line, or never, or not be TCP: the next lists are
+     * 5, 10, 20 ... 640 ms apart. */
+    LIST_TRIES = 8,
+    SHARE = 50, /* a kind of round takes 1/SHARE of a processor */
     SHARE_WANTED = 20,
     STEP_US = 1000, /* of a long round, between samples */
     PEERS_MOST = 16,
@@ -293,11 +295,11 @@ static uint64_t descriptors_due(const struct ns_watch *watch)
 /* If all connections are sampled, lists show little that is new. */
 static uint64_t lists_due(const struct ns_watch *watch)
 {
-    if (watch->lists_wanted > 0)
-        return due(&watch->lists, LIST_WANTED_MS, SHARE_WANTED);
-    if (!watch->table.owners.all && watch->sampler.tally.connections <= watch->sampler.room)
-        return due(&watch->lists, LIST_RARE_MS, SHARE);
-    return due(&watch->lists, LIST_MS, SHARE);
+    bool rare = !watch->table.owners.all && watch->sampler.tally.connections <= watch->sampler.room;
+    uint64_t usual = due(&watch->lists, rare ? LIST_RARE_MS : LIST_MS, SHARE);
+    uint64_t soon = (uint64_t)LIST_WANTED_MS << (LIST_TRIES - watch->lists_wanted);
+    soon = due(&watch->lists, soon, SHARE_WANTED);
+    return watch->lists_wanted > 0 && soon < usual ? soon : usual;
 }
 
 /* Reads the descriptors of these processes for the first time. */

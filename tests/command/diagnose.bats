@@ -112,6 +112,19 @@ diagnosed() {
     says "$T/o.json" 'o["grade"] not in ("proven", "likely") and rows[0]["maybe"] > 3'
 }
 
+@test "a connection that takes long to be made is found from outside" {
+    ns_serve server "$python" tests/probes/turns.py server 0 0 0 : r400 w50
+    diagnosed --outside -- "$python" -c 'import socket, sys, time
+s = socket.socket()
+time.sleep(0.1)
+s.connect(("127.0.0.1", int(sys.argv[1])))
+for _ in range(15):
+    s.send(b"x" * 100)
+    s.send(b"x" * 300)
+    s.recv(50)' "$port"
+    says "$T/o.json" 'o["grade"] == "proven" and rows[0]["stalls"] >= 5'
+}
+
 @test "a static program is seen from outside, and a cure is proposed for its other end if that can be preloaded" {
     gcc -O2 -static -o "$T/static-client" examples/tcp_nodelay_client.c -lrt -pthread 2>/dev/null
     gcc -O2 -static -o "$T/static-server" examples/tcp_nodelay_server.c -lrt -pthread 2>/dev/null
