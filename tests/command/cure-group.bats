@@ -618,11 +618,7 @@ while True:
     ns_port server
     cure --cgroup "$group"
     expect_status 0
-    ns_start client "$python" -c 'import signal, socket, sys
-c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-print("ready", flush=True)
-signal.pause()' "$port"
-    ns_wait_for "$T/client.out" ready
+    idle_client
     cure --undo --cgroup "$group"
     expect 1 stderr is "nagleshim cure: 1 connection was not restored: the program has not accepted it yet"
     cure --list

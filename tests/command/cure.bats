@@ -160,11 +160,7 @@ signal.pause()'
     ns_wait_for "$T/other.out" ready
     cure --pid "${NS_PID[server]}"
     expect_status 0
-    ns_start client "$python" -c 'import signal, socket, sys
-c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-print("ready", flush=True)
-signal.pause()' "$port"
-    ns_wait_for "$T/client.out" ready
+    idle_client
     cure --undo --pid "${NS_PID[server]}"
     expect 1 output has "1 listener: TCP_NODELAY restored on 1" stderr is "nagleshim cure: 1 connection was not restored: the program has not accepted it yet"
     cure --undo --port "$port"
@@ -188,11 +184,7 @@ s = socket.create_server(("127.0.0.1", 0))
 print("listening on port", s.getsockname()[1], flush=True)
 signal.pause()'
         ns_port server
-        ns_start client "$python" -c 'import signal, socket, sys
-c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-print("ready", flush=True)
-signal.pause()' "$port"
-        ns_wait_for "$T/client.out" ready
+        idle_client
         if [[ $how == library ]]; then
             cure --undo --pid "${NS_PID[server]}"
             expect 0 stderr is "nagleshim cure: no socket was restored"
@@ -459,7 +451,7 @@ print("treated", flush=True)'
 }
 
 @test "a lasting lack of memory for lists is said by --follow, and its end; the revert of --for waits for memory" {
-    # There is none while the file exists.
+    # While the file exists, the kernel has no memory for lists.
     gcc -shared -fPIC -o "$T/memory.so" -D_GNU_SOURCE -x c - <<'END'
 #include <errno.h>
 #include <stdlib.h>

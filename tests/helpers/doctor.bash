@@ -72,6 +72,15 @@ victim() {
     stalling=("$EXAMPLES/tcp_nodelay_client" --warmup 10 127.0.0.1 "$port" 20)
 }
 
+# idle_client: starts a client that connects to $port, and does nothing else.
+idle_client() {
+    ns_start client "$python" -c 'import signal, socket, sys
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+signal.pause()' "$port"
+    ns_wait_for "$T/client.out" ready
+}
+
 # says FILE EXPRESSION: the expression is true for the object o in that file.
 says() {
     keep "$(cat "$1")"
