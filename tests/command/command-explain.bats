@@ -185,7 +185,7 @@ CASES
     explain -p "$T/p.json" cat
     expect 0 output has "sockopt SO_RCVBUF: set as the application asks"
     expect_part output "sockopt SO_SNDBUF: not set; the application's call succeeds without effect"
-    expect_part output "sockopt SO_KEEPALIVE: set when the socket is created, whatever the application asks, to 1"
+    expect_part output "sockopt SO_KEEPALIVE: set when the socket gets its rule, whatever the application asks, to 1"
     expect_part output "sockopt TCP_KEEPIDLE: set as the application asks, but to at least 30"
     expect_part output "sockopt TCP_KEEPCNT: set as the application asks, but to at most 9"
 }

@@ -140,7 +140,7 @@ static void print_effect(const struct ns_rule *rule)
     static const char *const texts[] = {
         [NS_SOCKOPT_PASS] = "set as the application asks",
         [NS_SOCKOPT_IGNORE] = "not set; the application's call succeeds without effect",
-        [NS_SOCKOPT_SET] = "set when the socket is created, whatever the application asks, to ",
+        [NS_SOCKOPT_SET] = "set when the socket gets its rule, whatever the application asks, to ",
         [NS_SOCKOPT_MIN] = "set as the application asks, but to at least ",
         [NS_SOCKOPT_MAX] = "set as the application asks, but to at most ",
     };
