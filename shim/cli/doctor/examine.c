@@ -175,9 +175,8 @@ static void judge(struct ns_examination *examination)
     else if (loaded->shim == NS_SHIM_VERSION)
         ADD(UNKNOWN, "version",
             "the status of its library has a form that this command does not know; use the command "
-            "of "
-            "version %s",
-            loaded->library[0] ? loaded->library : "the library, if it has a doctor");
+            "of %s%s",
+            *loaded->library ? "version " : "the library's own version", loaded->library);
     else if (loaded->error)
         ADD(UNKNOWN, "unread", "the status of its library cannot be read: %s%s",
             strerror(-loaded->error),
