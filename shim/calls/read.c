@@ -28,12 +28,13 @@ static bool found_nothing(int fd, struct ns_conn *conn, ssize_t result, int save
 /* Out of line, so that the path of other descriptors stays short. */
 __attribute__((noinline)) static ssize_t read_managed(int fd, void *data, size_t size)
 {
-    if (size - 1 >= 0x7ffff000) /* MAX_RW_COUNT: read treats these sizes in another way than recv */
+    if (size == 0) /* no wait */
         return NS_REAL(read)(fd, data, size);
     struct ns_conn *conn = ns_socket_managed(fd, false);
     int saved = errno;
     ssize_t result = -1;
-    bool probes = begins(fd, conn, 0, true);
+    /* MAX_RW_COUNT: read treats larger sizes in another way than recv. */
+    bool probes = begins(fd, conn, 0, size <= 0x7ffff000);
     if (probes)
         result = NS_REAL(recv)(fd, data, size, MSG_DONTWAIT);
     if (!probes || found_nothing(fd, conn, result, saved))
@@ -94,8 +95,7 @@ static void ns_rights_received_in(const struct mmsghdr *messages, int count)
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
         struct ns_conn *conn = ns_socket_managed(fd, false);                                       \
-        if (begins(fd, conn, flags, false))                                                        \
-            ns_flush_unless_ready(fd, NULL, POLLIN);                                               \
+        begins(fd, conn, flags, false);                                                            \
         type result = NS_REAL(name) arguments;                                                     \
         if (conn) {                                                                                \
             ns_in_end(fd, conn, result > 0 ? (ssize_t)(bytes) : result, errno, flags);             \

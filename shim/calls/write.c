@@ -106,7 +106,9 @@ NS_EXPORT ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
                          unsigned flags)
 {
     struct ns_conn *source = ns_socket_managed(from, false);
-    if (source ? ns_in_begin(from, source, 0, false) : !(flags & SPLICE_F_NONBLOCK))
+    if (source)
+        ns_in_begin(from, source, 0, false);
+    else if (!(flags & SPLICE_F_NONBLOCK))
         ns_flush_unless_ready(from, NULL, POLLIN);
     int more = flags & SPLICE_F_MORE ? MSG_MORE : 0;
     struct ns_write one = ns_out_begin(to, ns_socket_managed(to, false), size, more);

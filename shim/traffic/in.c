@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 /* Stores the state, and limits the kernel's delay of ACKs or leaves it to the kernel. */
@@ -87,9 +88,12 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
     ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
     if (!ns_pending_any())
         return false;
-    if (held && ns_pending_only(fd)) /* it stays in the set, for the next burst */
-        return ns_pending_is(conn);
-    return ns_pending_beside(NULL);
+    bool pending = held && ns_pending_only(fd) /* it stays in the set, for the next burst */
+                       ? ns_pending_is(conn)
+                       : ns_pending_beside(NULL);
+    if (pending && !may_try)
+        ns_flush_unless_ready(fd, NULL, POLLIN);
+    return pending && may_try;
 }
 
 void ns_in_waits(int fd, struct ns_conn *conn)

@@ -8,8 +8,8 @@
 
 #include <sys/types.h>
 
-/* Before a read with recv's flags. Must it first be made without waiting, as may_try says it can
- * be? If there is no data then, ns_in_waits and the call as the application asked follow. */
+/* Before a read with recv's flags. may_try: it can be made without waiting. Must it first be made
+ * so? If there is no data then, ns_in_waits and the call as the application asked follow. */
 bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try);
 void ns_in_waits(int fd, struct ns_conn *conn);
 

@@ -26,6 +26,7 @@
 #   allN, vectorN       by one call with MSG_WAITALL, recv or recvmsg
 #   messagesN   by one recvmmsg of two messages
 #   bytesN      by readv, byte by byte
+#   hugeN       by reads that ask for 2 GiB - 1
 #   peekN, countN, napN    once all are there, according to MSG_PEEK or FIONREAD after a poll, or to FIONREAD after a sleep
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
 #   childN      in a forked child; startedN: in a program that it starts; newN, newallN: in a new child each time
@@ -35,7 +36,9 @@
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
 import fcntl
 import functools
+import io
 import itertools
+import mmap
 import os
 import re
 import select
@@ -144,6 +147,18 @@ class End:
         for _ in range(size):
             if os.readv(self.connection.fileno(), [bytearray(1)]) == 0:
                 raise EOFError
+
+    @functools.cached_property
+    def huge_read(self):
+        room = mmap.mmap(-1, 2**31 - 1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)  # MAP_NORESERVE
+        return functools.partial(io.FileIO(self.connection.fileno(), closefd=False).readinto, room)
+
+    def huge(self, size):
+        while size > 0:
+            got = self.huge_read()
+            if got == 0:
+                raise EOFError
+            size -= got
 
     def available(self):
         return struct.unpack("i", fcntl.ioctl(self.connection, termios.FIONREAD, bytes(4)))[0]

@@ -109,6 +109,10 @@ compare() {
     cured ': r64 w32 w32' ': w64 bytes64'
 }
 
+@test "a reader that asks for more bytes than any read returns does not stall" {
+    cured ': r64 w32 w32' ': w64 huge64'
+}
+
 @test "a reader that makes a thread for each read does not stall" {
     cured ': r64 w32 w32' ': w64 thread64'
 }
