@@ -56,6 +56,24 @@ rounds() {
     rounds stalls client 'libc 1' 'libc 2'
 }
 
+@test "removing the package ends every cure, and an upgrade or a removal in a chroot does not" {
+    mkdir "$T"/{commands,other}
+    printf '#!/bin/sh\n' >"$T/commands/systemctl"
+    ln -s "$(readlink -f "$NS")" "$T/commands/nagleshim"
+    sed 's,#LIBRARY#,/no/such/libnagleshim.so,' config/debian/nagleshim.prerm >"$T/prerm"
+    chmod +x "$T"/{prerm,commands/systemctl}
+    cure --cgroup "$group"
+    in_package=("${inside[@]}" env PATH="$T/commands:$PATH" sh)
+    "${in_package[@]}" "$T/prerm" upgrade
+    # The root of process 1 is another directory.
+    "${in_package[@]}" -c 'mount --bind "$1" /proc/1 && exec sh "$2" remove' sh "$T/other" "$T/prerm"
+    programs_are 1
+    "${inside[@]}" umount /proc/1
+    run -0 "${in_package[@]}" "$T/prerm" remove
+    expect_part output "$group: the kernel will no longer "
+    programs_are 0
+}
+
 @test "static programs in Go and C, and one of 32 bits, are cured like others" {
     needs_nodelay
     command -v go >/dev/null || cannot_here 'go is not installed'
