@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +137,9 @@ int ns_select(const pid_t **pids)
 {
     const char *unit = ns_option_named("unit"), *group = ns_option_named("cgroup"),
                *port = ns_option_named("port");
+    for (const pid_t *pid = ns_option_pids(); *pid; pid++)
+        if (kill(*pid, 0) != 0 && errno == ESRCH)
+            return ns_process_say_error(*pid, -ESRCH);
     int status = unit ? select_group(unit, true) : NS_EXIT_YES;
     if (status == NS_EXIT_YES && group)
         status = select_group(group, false);

@@ -302,22 +302,27 @@ static uint64_t lists_due(const struct ns_watch *watch)
     return watch->lists_wanted > 0 && soon < usual ? soon : usual;
 }
 
-/* Reads the descriptors of these processes for the first time. */
+/* Reads the descriptors of these processes for the first time. Some may have ended since they were
+ * chosen. */
 static int choose(struct ns_watch *watch, const pid_t **pids)
 {
     struct ns_owners *owners = &watch->table.owners;
     const pid_t *const first = *pids;
+    bool is_any_there = owners->all;
     int error = 0;
-    for (; !error && **pids; *pids += !error)
-        error = ns_owners_add(owners, **pids, UINT64_MAX);
-    if (error)
-        return error;
+    for (; **pids; ++*pids)
+        if ((error = ns_owners_add(owners, **pids, UINT64_MAX)) && error != -ESRCH)
+            return error;
     error = step_descriptors(watch, UINT64_MAX);
     for (*pids = first; !error && **pids; *pids += !error) {
         const struct ns_watched_process *process = ns_owners_process(owners, **pids);
-        error = process ? process->refusal : -ESRCH;
+        is_any_there |= process != NULL;
+        error = process ? process->refusal : 0;
     }
-    return error;
+    if (error || is_any_there)
+        return error;
+    *pids = first;
+    return -ESRCH;
 }
 
 int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct ns_watch **out)

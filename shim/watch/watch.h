@@ -15,9 +15,9 @@ struct ns_watch;
  * of their connections if they are on this host, and some connections of the processes there to
  * further servers; without a pid: every process that the caller may examine.
  * -EPERM: no permission to enter the network namespace of **pids; -EACCES: none to examine it;
- * -ESRCH: it does not exist, where *pids has been moved to it; -EPROTONOSUPPORT: the kernel has no
- * INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a program must be
- * forked before. Calls held while samples are taken. */
+ * -ESRCH: none of them exists; *pids has been moved to that process. -EPROTONOSUPPORT: the kernel
+ * has no INET_DIAG. Raises the soft limit of descriptors to the hard limit, so that a program must
+ * be forked before. Calls held while samples are taken. */
 int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 

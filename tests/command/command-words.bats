@@ -135,6 +135,32 @@ CASES
     done
 }
 
+@test "processes of a group or with a port that end meanwhile end neither diagnose nor top nor doctor" {
+    local command selection
+    [[ $EUID -eq 0 ]] || cannot_here "only root can make a control group"
+    top=$(findmnt -nfo TARGET -t cgroup2)/nagleshim-$$
+    mkdir "$top" 2>/dev/null || cannot_here "control groups cannot be made"
+    # There are always some that live for 20 ms and have a connection.
+    ns_start brief sh -c 'echo $$ >"$0/cgroup.procs" && exec perl -MIO::Socket::INET -e "$1"' "$top" '$| = 1; $SIG{CHLD} = "IGNORE";
+        $l = IO::Socket::INET->new(Listen => 64) or die; print "listening on port ", $l->sockport, "\n";
+        for (;;) {
+            if (!fork) { $c = IO::Socket::INET->new("127.0.0.1:" . $l->sockport); select undef, undef, undef, 0.02; exit }
+            $a = $l->accept;
+        }'
+    ns_port brief
+    for command in "diagnose --for 0.2" "top --once --interval 0.5" doctor; do
+        for selection in "--cgroup $top" "--port $port"; do
+            for _ in 1 2 3; do
+                run --separate-stderr "$NS" $command $selection
+                expect_no_part stderr 'there is no process'
+            done
+        done
+    done
+    # The control: the one that --pid names has to be there.
+    run --separate-stderr "$NS" diagnose --for 0.2 --pid "${NS_PID[brief]}" --pid 4194304
+    expect 2 stderr is "nagleshim diagnose: there is no process 4194304"
+}
+
 @test "without the rights to examine their process, diagnose, top and doctor find the sockets of --port" {
     local command
     "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"

@@ -214,36 +214,31 @@ static void list(unsigned census[KINDS], struct ns_examination *examination)
         print_row(examination);
 }
 
-/* Lists the process if it has TCP sockets or the library, and counts it. */
-static void visit(unsigned census[KINDS], pid_t pid)
+/* Counts the process, and lists it if it was chosen, or has TCP sockets or the library. Returns the
+ * exit status of a chosen one that could not be read. One that has ended meanwhile is left out. */
+static int visit(unsigned census[KINDS], pid_t pid, bool is_chosen)
 {
     static struct ns_examination examination;
     const struct ns_facts *facts = &examination.facts;
-    const int error = ns_examine(&examination, pid, false);
+    const int error = ns_examine(&examination, pid, is_chosen);
     const bool is_denied = ns_proc_is_denied(error);
-    if (error == -ETIMEDOUT)
+    int status = NS_EXIT_YES;
+    if (error == -ESRCH)
+        return status;
+    if (error && is_chosen)
+        status = ns_process_say_error(pid, error);
+    else if (error == -ETIMEDOUT)
         ns_output_fact("stuck", "process %d (%s): " NS_PROC_STUCK, pid, facts->name);
-    else if (error && error != -ESRCH && !is_denied)
+    else if (error && !is_denied)
         ns_output_fact("not read", "process %d (%s): %s", pid, facts->name, strerror(-error));
     if (error)
-        census[is_denied ? DENIED : STUCK] += error != -ESRCH;
-    else if (facts->sockets > 0 || facts->loaded.path[0])
+        census[is_denied ? DENIED : STUCK]++;
+    else if (is_chosen || facts->sockets > 0 || facts->loaded.path[0])
         list(census, &examination);
     else
         census[OTHERS] += !facts->proc.state.is_kernel_thread;
     ns_words_forget();
-}
-
-/* False: /proc shows no process. */
-static bool visit_all(unsigned census[KINDS])
-{
-    pid_t *pids = ns_proc_all();
-    const bool any = pids && *pids;
-    for (const pid_t *pid = pids; any && *pid; pid++)
-        if (*pid != getpid())
-            visit(census, *pid);
-    free(pids);
-    return any;
+    return status;
 }
 
 static int conclude(const unsigned census[KINDS], bool failed)
@@ -266,40 +261,28 @@ static int conclude(const unsigned census[KINDS], bool failed)
                  census[WORKS], all));
 }
 
-/* The table of the processes of --pid. Returns the exit status of those that could not be read. */
-static int list_chosen(const pid_t *pids, unsigned census[KINDS])
-{
-    static struct ns_examination examination;
-    int status = NS_EXIT_YES;
-    for (; *pids; pids++) {
-        int error = ns_examine(&examination, *pids, true);
-        if (error)
-            status = ns_process_say_error(*pids, error);
-        else
-            list(census, &examination);
-        census[DENIED] += ns_proc_is_denied(error);
-        census[STUCK] += error == -ETIMEDOUT;
-    }
-    return status;
-}
-
-/* In a table: the processes of --pid, or all. */
+/* In a table: these processes, or all. */
 static int show_table(const pid_t *pids)
 {
+    const bool is_chosen = *pids;
     unsigned census[KINDS] = {0};
+    int failed = NS_EXIT_YES, status;
     ns_output_expect("processes");
-    int failed = list_chosen(pids, census);
-    if (!*pids && !visit_all(census))
+    pids = is_chosen ? pids : ns_proc_all();
+    if (!pids || !*pids)
         return NS_FAIL("/proc is not mounted or cannot be read");
+    for (; *pids; pids++)
+        if ((is_chosen || *pids != getpid()) && (status = visit(census, *pids, is_chosen)))
+            failed = status;
     cJSON *counts = cJSON_AddObjectToObject(ns_output_object(), "counts");
     for (unsigned i = 0; i < KINDS; i++)
         cJSON_AddNumberToObject(counts, kinds[i], census[i]);
     if (census[OTHERS] > 0)
         ns_output_fact("not listed", "%u without TCP sockets and without the library",
                        census[OTHERS]);
-    if (census[DENIED] > 0 && !*pids)
+    if (census[DENIED] > 0 && !is_chosen)
         ns_output_fact("not readable", "%u: %s", census[DENIED], ns_process_denied(-EACCES));
-    int status = conclude(census, failed);
+    status = conclude(census, is_chosen);
     return failed ? failed : status;
 }
 
