@@ -504,6 +504,26 @@ END
         ns_join server || true
     done
     expect_part stderr 'now, without a restart: ' # the control
+    # Nor for static programs, which no preload reaches, if this command starts one.
+    cat >"$T/wrap.c" <<'END'
+#include <sys/socket.h>
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol)
+{
+    return __real_socket(family, type, (type & 15) == SOCK_STREAM && family == AF_INET ? 262 : protocol);
+}
+END
+    for end in client server; do
+        gcc -O2 -static "examples/tcp_nodelay_$end.c" -lrt -pthread -o "$T/$end" 2>/dev/null
+        gcc -O2 -static -Wl,--wrap=socket "examples/tcp_nodelay_$end.c" "$T/wrap.c" -lrt -pthread -o "$T/mptcp-$end" 2>/dev/null
+    done
+    for end in mptcp- ''; do
+        ns_serve server "$T/${end}server" 0 0
+        diagnosed -- "$T/${end}client" 127.0.0.1 "$port" 100
+        [[ -z $end ]] || expect 0 stderr has "next: set TCP_NODELAY, or write each request at once, in the source of mptcp-client" stderr lacks 'cure --'
+        ns_join server || true
+    done
+    expect_part stderr ' cure --follow --pid $!' # the control
 }
 
 @test "--pid watches a running process for a time and does not disturb it" {

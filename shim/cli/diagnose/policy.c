@@ -263,15 +263,16 @@ static const char *follow(const struct ns_report *report)
 
 /* What treats the connections that a process opens, or the next one of its program, if no preload
  * reaches either end. */
-static const char *treat(const struct ns_report *report, const struct ns_row_process *process)
+static const char *treat(const struct ns_report *report, const struct ns_row *row)
 {
+    const struct ns_row_process *process = row->process;
     if (process->origin.unit[0])
         return ns_words("%s cure --unit %s", ns_words_quoted(report->command),
                         ns_words_quoted(process->origin.unit));
-    return report->program ? follow(report)
-                           : ns_words("set TCP_NODELAY, or write each request at once, in the "
-                                      "source of %s",
-                                      process->name);
+    return report->program && !row->is_mptcp
+               ? follow(report)
+               : ns_words("set TCP_NODELAY, or write each request at once, in the source of %s",
+                          process->name);
 }
 
 /* What may decide a doubt: the view from inside, or, of a process that cannot be started again with
@@ -325,7 +326,7 @@ static const char *next_step(const struct ns_report *report, const struct ns_row
     if (first && first->conclusion.stalls && !(slow && own_end(first) == slow)) {
         const struct ns_row *own = own_end(first);
         return is_out_of_reach(own)
-                   ? treat(report, own->process)
+                   ? treat(report, own)
                    : ns_report_command(report, first, own->process->unreachable ? 1 : 0);
     }
     for (size_t i = 0; i < diagnosis->n_rows; i++) {
