@@ -102,8 +102,9 @@ const char *ns_watch_refused(uint64_t n, pid_t last, int error)
     const bool is_full = error == -EMFILE || error == -ENFILE;
     return ns_words("%s could not be examined: %s%d (%s): %s", ns_count(n, "process"),
                     n > 1 ? "the last, " : "process ", last, state.name,
-                    is_full ? "more descriptors are needed (ulimit -Hn)"
-                            : ns_process_denied(error));
+                    is_full                    ? "more descriptors are needed (ulimit -Hn)"
+                    : ns_proc_is_denied(error) ? ns_process_denied(error)
+                                               : strerror(-error));
 }
 
 const char *ns_process_denied(int error)
