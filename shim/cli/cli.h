@@ -68,7 +68,8 @@ int ns_groups_choose(struct ns_groups *groups, const char *word, bool is_unit);
 /* Print which processes of control groups could not be examined, and why. Was there one? */
 bool ns_unseen_say(const struct ns_unseen *unseen);
 
-/* Find and print the control groups that are cured. False, after a message: some are not known. */
-bool ns_cure_list_groups(struct ns_groups *groups);
+/* Find and print the control groups that are cured. 0, or -errno after a message: some are not
+ * known. */
+int ns_cure_list_groups(struct ns_groups *groups);
 
 #endif

@@ -152,6 +152,43 @@ static void add_row(const struct ns_cure *cure, const struct ns_cure_row *row)
     cJSON_AddNumberToObject(entry, "delayed_ack", row->delack + row->delack_restored);
 }
 
+static const struct {
+    int error;
+    const char *reason;
+} reasons[] = {
+    {ENODEV, NS_GROUP_NO_MOUNT},
+    {EXDEV, "the root of the control groups is not visible here"},
+    {ENXIO, "no BPF file system is mounted at " NS_GROUP_BPF},
+    {ENOTDIR, NS_GROUP_PINS " is not a directory of root's that nobody else may write to"},
+    {EAGAIN,
+     "another cure or undo, or the process that /proc/locks shows, has the lock of " NS_GROUP_PINS},
+    {EACCES, "no permission to use " NS_GROUP_PINS},
+    {EPERM, "CAP_BPF and CAP_NET_ADMIN are needed"},
+    {EBUSY, "a program of the group, or of one above it, allows no other"},
+    {ENOSPC, "the group has as many programs as the kernel allows"},
+    {ENOENT, "the group has ended"},
+    {EEXIST,
+     "another cure is in force there: end it by --undo, or end the 'nagleshim cure --follow'"},
+    {EUSERS, "it would end a program of a group above it; --force does so"},
+    {EINVAL, "this kernel, or a security module, refuses the programs"},
+};
+
+/* Why the kernel does not cure new connections, or what it does is not known. policy: or NULL. */
+static const char *reason_of(int error, const struct ns_policy *policy)
+{
+    const struct ns_rule *unfit = policy ? ns_code_unfit(policy) : NULL;
+    if (error == -ENOTSUP && unfit)
+        return ns_words("rule %u asks for a process, which the kernel does not know; name its "
+                        "group instead",
+                        unfit->index + 1);
+    if (error == -E2BIG)
+        return ns_words("the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].error == -error)
+            return reasons[i].reason;
+    return strerror(-error);
+}
+
 /* Until when the kernel cures the new connections of a group. */
 static const char *end_of(const struct ns_group *group)
 {
@@ -159,13 +196,12 @@ static const char *end_of(const struct ns_group *group)
                                       : "--undo or the end of the group";
 }
 
-bool ns_cure_list_groups(struct ns_groups *groups)
+int ns_cure_list_groups(struct ns_groups *groups)
 {
     const char *what = is_kernel_since("6.1") ? "cure" : "limit the delayed ACKs of";
     const int error = ns_groups_find_cured(groups);
     if (error)
-        ns_say("it is not known which control groups are cured: " NS_GROUP_PINS ": %s",
-               strerror(-error));
+        ns_say("it is not known which control groups are cured: %s", reason_of(error, NULL));
     for (size_t i = 0; i < groups->n; i++) {
         const struct ns_group *group = &groups->at[i];
         const char *path = *group->path ? group->path : "a group that was removed";
@@ -181,7 +217,7 @@ bool ns_cure_list_groups(struct ns_groups *groups)
                        group->kept ? end_of(group) : "a running 'nagleshim cure --follow' ends",
                        *group->policy ? "; policy: " : "", group->policy);
     }
-    return !error;
+    return error;
 }
 
 /* What the kernel will do with new connections, for each group. */
@@ -345,53 +381,15 @@ static int follow(struct ns_cure *cure, bool lists_new)
     return error;
 }
 
-static const struct {
-    int error;
-    const char *reason;
-} reasons[] = {
-    {ENODEV, NS_GROUP_NO_MOUNT},
-    {EXDEV, "the root of the control groups is not visible here"},
-    {ENXIO, "no BPF file system is mounted at " NS_GROUP_BPF},
-    {ENOTDIR, NS_GROUP_PINS " is not a directory of root's that nobody else may write to"},
-    {EAGAIN,
-     "another cure or undo, or the process that /proc/locks shows, has the lock of " NS_GROUP_PINS},
-    {EACCES, "no permission to write " NS_GROUP_PINS},
-    {EPERM, "CAP_BPF and CAP_NET_ADMIN are needed"},
-    {EBUSY, "a program of the group, or of one above it, allows no other"},
-    {ENOSPC, "the group has as many programs as the kernel allows"},
-    {ENOENT, "the group has ended"},
-    {EEXIST,
-     "another cure is in force there: end it by --undo, or end the 'nagleshim cure --follow'"},
-    {EUSERS, "it would end a program of a group above it; --force does so"},
-    {EINVAL, "this kernel, or a security module, refuses the programs"},
-};
-
-/* Why the kernel does not cure new connections. */
-static const char *reason_of(int error, const struct ns_policy *policy)
-{
-    const struct ns_rule *unfit = ns_code_unfit(policy);
-    if (error == -ENOTSUP && unfit)
-        return ns_words("rule %u asks for a process, which the kernel does not know; name its "
-                        "group instead",
-                        unfit->index + 1);
-    if (error == -E2BIG)
-        return ns_words("the policy has more than %d rules and addresses", NS_CODE_ENTRIES_MOST);
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].error == -error)
-            return reasons[i].reason;
-    return strerror(-error);
-}
-
 /* Finds the groups that were selected, and those that are cured. Returns NS_EXIT_YES, or the exit
  * status after a message. */
 static int find_groups(struct ns_cure *cure)
 {
     const char *unit = ns_option_text(NS_UNIT), *word = unit ? unit : ns_option_text(NS_CGROUP);
-    int unreadable = 0;
-    if (!cure->list)
-        unreadable = ns_groups_find_cured(&cure->groups);
-    else if (!ns_cure_list_groups(&cure->groups))
-        return NS_EXIT_DENIED;
+    const int unreadable =
+        cure->list ? ns_cure_list_groups(&cure->groups) : ns_groups_find_cured(&cure->groups);
+    if (cure->list && unreadable)
+        return ns_proc_is_denied(unreadable) ? NS_EXIT_DENIED : NS_EXIT_NO;
     const int status = word ? ns_groups_choose(&cure->groups, word, unit) : NS_EXIT_YES;
     const int error = cure->all && !cure->undo ? ns_groups_find(&cure->groups, NULL, false) : 0;
     for (size_t i = 0; i < cure->groups.n && cure->all && cure->undo; i++) {

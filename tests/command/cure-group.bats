@@ -563,14 +563,14 @@ only_group_is_named() {
     cure --cgroup "$group"
     programs_are 1
     run -3 "${inside[@]}" setpriv --reuid=65534 --clear-groups --bounding-set=-all "$NS" cure --undo --all
-    expect_part output 'what the kernel does with new connections stays as it is: no permission to write /sys/fs/bpf/nagleshim'
+    expect_part output 'what the kernel does with new connections stays as it is: no permission to use /sys/fs/bpf/nagleshim'
     programs_are 1
     # What it leaves, a dry run does not touch; who may not read it is told so.
     run --separate-stderr "${inside[@]}" "${as_other[@]}" "$NS" cure --list
-    expect 3 output is '' stderr is "nagleshim cure: it is not known which control groups are cured: /sys/fs/bpf/nagleshim: Permission denied"
+    expect 3 output is '' stderr is "nagleshim cure: it is not known which control groups are cured: no permission to use /sys/fs/bpf/nagleshim"
     run --separate-stderr "${inside[@]}" "${as_other[@]}" "$NS" host status
     expect_part output "the library is not enabled"
-    expect_part stderr "nagleshim host: it is not known which control groups are cured: /sys/fs/bpf/nagleshim: Permission denied"
+    expect_part stderr "nagleshim host: it is not known which control groups are cured: no permission to use /sys/fs/bpf/nagleshim"
     "${inside[@]}" find /sys/fs/bpf/nagleshim -name '*connections*' -delete
     left=$("${inside[@]}" find /sys/fs/bpf/nagleshim)
     cure --dry-run --cgroup "$group"

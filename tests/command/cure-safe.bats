@@ -21,6 +21,8 @@ other() {
     expect 1 output is '' stderr is "nagleshim cure: the kernel does not cure new connections by this policy: $why"
     cure --undo --all
     expect 1 output is '' stderr is "nagleshim cure: what the kernel does with new connections stays as it is: $why"
+    cure --list
+    expect 1 stderr is "nagleshim cure: it is not known which control groups are cured: $why"
     [[ $(find "$T/victim" -mindepth 1 | wc -l) -eq 6 ]]
     "${inside[@]}" rm $names
     other mkdir -m 755 $names

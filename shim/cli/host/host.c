@@ -130,7 +130,7 @@ static int print_status(void)
             n++;
         }
     good = good && n > 0;
-    const bool are_known = ns_cure_list_groups(&groups);
+    const bool are_known = ns_cure_list_groups(&groups) == 0;
     if (n == 0 && groups.n == 0 && are_known)
         ns_output_line("nothing is enabled");
     else if (n == 0)
