@@ -92,7 +92,10 @@ END
     jq -e --argjson pid "${NS_PID[client]}" '[.rows[] | select(.process.pid == $pid) | .lost_ms_per_second] | length == 1 and add <= 1000' <<<"$output"
     run "$NS" top --once --pid "${NS_PID[client]}"
     grep -qE '^ +(\? +\?|([0-9]{1,3}\.[0-9]|1000\.0) +[0-9]+%) .* '"${NS_PID[client]}"' client ' <<<"$output" || wrong "$output"
-    # The control: a client that stalls is shown to.
+    # The pipeline would keep the processors from the control: a client that stalls is shown to.
+    kill "${NS_PID[client]}" "${NS_PID[pipeline]}"
+    ns_join client || true
+    ns_join pipeline || true
     posts stalls
     watched
     holds "$lost > 80"
