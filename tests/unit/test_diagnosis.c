@@ -168,6 +168,25 @@ CHECK(check_reused_pid)
        "a process that reuses a pid is another process");
 }
 
+CHECK(check_many_processes)
+{
+    struct ns_watched watched = {.name = "many", .started = 9};
+    const struct ns_row_process *last = NULL;
+    begin();
+    for (watched.pid = 1; watched.pid <= 2 * NS_DIAGNOSIS_PROCESSES_MOST; watched.pid++)
+        last = ns_diagnosis_process_of(&diagnosis, &watched);
+    OK(diagnosis.n_processes == NS_DIAGNOSIS_PROCESSES_MOST + 1 && last->pid == 0 &&
+           strcmp(last->name, "other processes") == 0,
+       "ever more processes with connections take no more memory");
+    watched.pid = 7;
+    OK(ns_diagnosis_process_of(&diagnosis, &watched) == diagnosis.processes[6] &&
+           strcmp(diagnosis.processes[6]->name, "many") == 0,
+       "those that were there before are still known");
+    watched.pid = 0;
+    OK(strcmp(ns_diagnosis_process_of(&diagnosis, &watched)->name, "another user's process") == 0,
+       "that of another user is none of them");
+}
+
 /* A client that is seen from inside waits for a server that is seen from outside, by samples. */
 CHECK(check_figures)
 {

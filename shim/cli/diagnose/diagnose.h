@@ -109,7 +109,11 @@ struct ns_row_hold {
     struct ns_hold hold;
 };
 
-enum { NS_DIAGNOSIS_ROWS_MOST = 4096, NS_DIAGNOSIS_HOLDS_MOST = 4096 };
+enum {
+    NS_DIAGNOSIS_ROWS_MOST = 4096,
+    NS_DIAGNOSIS_HOLDS_MOST = 4096,
+    NS_DIAGNOSIS_PROCESSES_MOST = 4096,
+};
 
 struct ns_diagnosis {
     uint64_t begin, end; /* CLOCK_MONOTONIC ns */
@@ -131,7 +135,9 @@ struct ns_diagnosis {
     double lost_ms;      /* by all rows; counted once if both ends were watched */
 };
 
-/* The process with this pid and start; added with all other fields zero if it is not there. */
+/* The process with this pid and start; added with all other fields zero if it is not there. A user
+ * may start ever more of them: further ones than NS_DIAGNOSIS_PROCESSES_MOST are one, with pid 0.
+ */
 struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_t pid,
                                             uint64_t started);
 

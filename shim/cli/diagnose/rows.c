@@ -26,6 +26,8 @@ struct ns_row_process *ns_diagnosis_process(struct ns_diagnosis *diagnosis, pid_
     for (size_t i = 0; i < diagnosis->n_processes; i++)
         if (diagnosis->processes[i]->pid == pid && diagnosis->processes[i]->started == started)
             return diagnosis->processes[i];
+    if (pid && diagnosis->n_processes >= NS_DIAGNOSIS_PROCESSES_MOST)
+        return ns_diagnosis_process(diagnosis, 0, 1); /* the rest */
     struct ns_row_process *made = ns_diagnosis_new_process(diagnosis, pid);
     made->started = started;
     return made;
@@ -38,9 +40,10 @@ struct ns_row_process *ns_diagnosis_process_of(struct ns_diagnosis *diagnosis,
         ns_diagnosis_process(diagnosis, watched->pid, watched->started);
     if (!process->name[0])
         snprintf(process->name, sizeof process->name, "%s",
-                 watched->pid == 0  ? "another user's process"
-                 : watched->name[0] ? watched->name
-                                    : UNNAMED);
+                 watched->pid == 0   ? "another user's process"
+                 : process->pid == 0 ? "other processes"
+                 : watched->name[0]  ? watched->name
+                                     : UNNAMED);
     return process;
 }
 

@@ -60,7 +60,7 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
     if (watched->owner)
         return watched->owner;
     struct ns_row_process *process = ns_diagnosis_process_of(session->diagnosis, watched);
-    if (!process->exe[0] && !process->is_stuck)
+    if (process->pid && !process->exe[0] && !process->is_stuck)
         look_at(session->diagnosis, process);
     return watched->owner = process;
 }
