@@ -137,6 +137,15 @@ print("\n".join(at))' "$@"
     diff "$T/demo" "$T/readme"
 }
 
+@test "no line of a manual page is wider than a terminal of 80 columns" {
+    local page
+    type -P groff >/dev/null || cannot_here "no groff"
+    for page in config/man/*; do
+        GROFF_NO_SGR=1 groff -mandoc -Tutf8 -P-cbou -rLL=80n "$page" >"$T/page"
+        (($(wc -L <"$T/page") <= 80)) || wrong "$page: a line of $(wc -L <"$T/page") columns"
+    done
+}
+
 @test "the formatters print no warnings about the manual pages" {
     local page
     type -P mandoc >/dev/null || type -P groff >/dev/null || cannot_here "neither mandoc nor groff"
