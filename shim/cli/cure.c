@@ -470,6 +470,9 @@ static int begin_groups(struct ns_cure *cure)
 
 static int cure_sockets(struct ns_cure *cure)
 {
+    /* Only --follow may end because nobody reads what it prints: others would leave half of it. */
+    if (!cure->follow || cure->seconds > 0)
+        signal(SIGPIPE, SIG_IGN);
     int refused = find_groups(cure);
     if (refused)
         return refused;
@@ -482,8 +485,6 @@ static int cure_sockets(struct ns_cure *cure)
     cure->follow &= !cure->dry_run;
     if (cure->follow && !ns_child_signals())
         return NS_EXIT_ERROR;
-    if (cure->seconds > 0) /* a closed pipe must not end it before the revert */
-        signal(SIGPIPE, SIG_IGN);
     print_groups(cure);
     error = cure->follow ? follow(cure, !cure->cures_new || cure->refusal || !cure->sets_nodelay)
                          : ns_cure_scan(cure, true, true);

@@ -50,6 +50,11 @@ none.service is not enabled"
     host disable
     expect_whole output "other.service will not have the library at its next start"
     expect_untouched
+    # Also if nobody reads what it says.
+    enable --unit app other
+    { sleep 0.3; in_system /usr/bin/nagleshim host disable || echo $? >"$T/status"; } | true
+    expect_untouched
+    [[ $(cat "$T/status") -eq 2 ]]
 }
 
 @test "a unit with an LD_PRELOAD of its own is refused, with the text that joins both; then the library has it already" {

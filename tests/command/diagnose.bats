@@ -711,6 +711,11 @@ diagnose_as_other() {
     "$NS" diagnose -- true 2>/dev/null
     { "$NS" diagnose -- sleep 0.2 2>&1 || echo $? >"$T/lost"; } | true
     [[ ! -e $T/lost ]]
+    # Nor is it missed, without a program, by the file that comes after it.
+    ns_start idle sleep 60
+    { "$NS" diagnose --json="$T/idle.json" --for 0.2 --pid "${NS_PID[idle]}" 2>&1 || echo $? >"$T/lost"; } | true
+    [[ ! -e $T/lost ]]
+    says "$T/idle.json" 'o["status"] == 0'
     # The program finds SIGPIPE unchanged.
     run -141 "$NS" diagnose -- sh -c 'yes | head -n 1; kill -PIPE $$' 2>/dev/null
 }

@@ -10,6 +10,7 @@
 #include "process/scope.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,8 +131,10 @@ static int run(void)
     struct ns_child child;
     if (!ns_child_signals())
         return NS_EXIT_ERROR;
-    if (ns_operands.n == 0)
+    if (ns_operands.n == 0) {
+        signal(SIGPIPE, SIG_IGN); /* whoever reads the text may go: the files come after it */
         return diagnose(NULL, &diagnosis);
+    }
     const struct ns_child_options wanted = {
         .argv = ns_operands.words,
         .environment = ns_observe_begin(&diagnosis),

@@ -62,7 +62,7 @@ static bool is_clear(enum action action, const struct ns_list *units)
     return true;
 }
 
-/* From now on ^C and the like have no effect, so that no change stays half done. */
+/* From now on ^C, a closed pipe and the like have no effect, so that no change stays half done. */
 static void block_signals(void)
 {
     sigset_t set;
@@ -71,6 +71,7 @@ static void block_signals(void)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGQUIT);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGPIPE);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
