@@ -54,7 +54,7 @@ struct ns_conn {
     _Atomic uint16_t alone;         /* waits before writes, since the last read: out.c */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
-    _Atomic uint8_t reader;         /* the low bits of the thread that has read last */
+    _Atomic uint16_t rtt;           /* 1 + the shortest round trip in ms; 0: not asked for yet */
     _Atomic uint32_t writer;        /* the thread whose burst it is; 0: data was read since */
     _Atomic uint32_t references;    /* descriptors that name it; 0: it is free */
     _Atomic uint32_t children;      /* ns_process_children when it was made */

@@ -23,13 +23,12 @@ struct ns_ack_state {
     uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
     uint64_t skips : 1;       /* ACKs are skipped */
     uint64_t term : 3;        /* trials in a row in which ACKs were missed, at most NS_ACK_TERMS */
-    uint64_t epoch : 5;       /* the low bits of the reading thread's epoch */
     uint64_t spent : 10;      /* since the last decision: first, in 1/16 of an ACK; in a term, in
                                  8^(term - 1) ACKs; while they are skipped, reads */
     uint64_t late : 6;        /* late reads among them */
     uint64_t doubt : 3;       /* (2 << doubt) - 1 late reads are needed for the next term */
     uint64_t every : 3;       /* one read in 1 << every was late, before this term */
-    uint64_t rtt : 9;         /* 1 + the shortest round trip in ms, at most 511; 0: not known */
+    uint64_t epoch : 14;      /* the low bits of the reading thread's waits (ns_thread) */
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
 };
 
@@ -68,26 +67,19 @@ static inline unsigned ns_ack_age(struct ns_ack_state state, uint32_t us)
     return (((us >> 6) - (unsigned)state.at) & 0x7fff) << 6;
 }
 
-static inline void ns_ack_set_rtt(struct ns_ack_state *state, unsigned us)
-{
-    state->rtt = (us < 510000 ? us / 1000 + 1 : 511) & 511;
-}
-
 /* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
- * for so many round trips? limited: the library has limited the delay, perhaps when an ACK was due
- * after the kernel's longer one. clump: several times as much has come as before. Then some waited,
- * and the peer may have let go of it before the ACK, as Linux does after 17 writes that it could
- * not join. */
-static inline bool ns_ack_is_late(struct ns_ack_state state, unsigned us, unsigned trips,
-                                  bool limited, bool clump)
+ * for so many round trips of rtt microseconds? limited: the library has limited the delay, perhaps
+ * when an ACK was due after the kernel's longer one. clump: several times as much has come as
+ * before. Then some waited, and the peer may have let go of it before the ACK, as Linux does after
+ * 17 writes that it could not join. */
+static inline bool ns_ack_is_late(unsigned rtt, unsigned us, unsigned trips, bool limited,
+                                  bool clump)
 {
-    unsigned rtt = state.rtt ? ((unsigned)state.rtt - 1) * 1000 : 0;
     unsigned delay = limited ? NS_ACK_LIMITED : NS_ACK_DELAY;
     unsigned longest = !limited && rtt > delay ? rtt : delay;
     unsigned least = clump || limited ? NS_ACK_LIMITED - NS_ACK_THERE : delay - NS_ACK_COARSE;
-    return us >= trips * rtt + least &&
-           (us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS ||
-            (limited && ns_ack_is_late(state, us, trips, false, false)));
+    return us >= trips * rtt + least && (us <= trips * rtt + rtt / 2 + longest + NS_ACK_TICKS ||
+                                         (limited && ns_ack_is_late(rtt, us, trips, false, false)));
 }
 
 /* The size of data in the unit of ns_ack_state.here. */
@@ -114,10 +106,11 @@ static inline bool ns_ack_is_pending(struct ns_ack_state state)
     return ns_ack_is_unanswered(state) && !state.skips;
 }
 
-/* How many times has the thread that read waited since? waits: counts its waits. */
+/* How many times has the thread that read waited since? waits: counts its waits. For another
+ * thread's waits the result is any number, and 0 only by chance. */
 static inline unsigned ns_ack_waits(struct ns_ack_state state, unsigned waits)
 {
-    return (waits - (unsigned)state.epoch) & 31;
+    return (waits - (unsigned)state.epoch) & 0x3fff;
 }
 
 /* Is there anything that ns_ack_wrote would change? */
@@ -231,7 +224,7 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint3
     state->data = NS_ACK_ANSWERED;
     if (state->interactive)
         state->data = NS_ACK_UNANSWERED;
-    state->epoch = epoch & 31;
+    state->epoch = epoch & 0x3fff;
     state->at = us >> 6 & 0x7fff;
 }
 

@@ -25,12 +25,18 @@ static void put_state(int fd, struct ns_conn *conn, struct ns_ack_state before,
         ns_delack_bound(fd, conn); /* also for waits that the library cannot see (a futex) */
 }
 
-static bool is_late(int fd, struct ns_conn *conn, struct ns_ack_state *state, unsigned us,
-                    unsigned trips)
+/* See ns_ack_is_late. The first round trips are kept: where each ACK of the peer is delayed, the
+ * kernel's shortest one grows when it forgets the handshake (tcp_update_rtt_min). */
+static bool is_late(int fd, struct ns_conn *conn, unsigned us, unsigned trips, bool clump)
 {
-    if (us >= NS_ACK_LIMITED - NS_ACK_THERE && !state->rtt)
-        ns_ack_set_rtt(state, ns_kernel_rtt(fd));
-    return ns_ack_is_late(*state, us, trips, ns_delack_is_ours(conn), false);
+    if (us < NS_ACK_LIMITED - NS_ACK_THERE)
+        return false;
+    if (!NS_GET(conn, rtt)) {
+        unsigned ms = ns_kernel_rtt(fd) / 1000;
+        NS_PUT(conn, rtt, (uint16_t)(ms < 510 ? ms + 1 : 511));
+    }
+    return ns_ack_is_late((NS_GET(conn, rtt) - 1u) * 1000, us, trips, ns_delack_is_ours(conn),
+                          clump);
 }
 
 /* May something write there without the library's knowledge: libc, a ring or another process? */
@@ -63,7 +69,7 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
     unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
     ns_thread.whole_at = 0;
-    bool late = is_late(fd, conn, &state, us, 2);
+    bool late = is_late(fd, conn, us, 2, false);
     if (state.skips) /* however long the peer took */
         late = us >= NS_ACK_LIMITED - NS_ACK_THERE && !ns_kernel_delays_acks(fd);
     ns_ack_judge(&state, late);
@@ -110,7 +116,7 @@ static void note_second_read(int fd, struct ns_conn *conn, struct ns_ack_state s
     uint8_t flags = NS_GET(conn, flags), again = flags & NS_READS_AGAIN;
     bool seen = state.data == NS_ACK_UNANSWERED_ALL;
     bool late =
-        !seen && again && is_late(fd, conn, &state, ns_ack_age(state, ns_push_time(false)), 1);
+        !seen && again && is_late(fd, conn, ns_ack_age(state, ns_push_time(false)), 1, false);
     NS_PUT(conn, flags, flags | (seen || late ? NS_WAITS_UNSEEN : NS_READS_AGAIN));
 }
 
@@ -123,7 +129,7 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
     unsigned age = ns_ack_age(*state, us), asks = NS_GET(conn, asks);
     if (state->interactive || !age)
         return;
-    if (state->here && is_late(fd, conn, state, age, 1))
+    if (state->here && is_late(fd, conn, age, 1, false))
         asks = 64;
     else if (!asks && ns_conn_is_shared(conn))
         asks = !state->here || age >= NS_ACK_LIMITED;
@@ -138,19 +144,9 @@ static void suspect(int fd, struct ns_conn *conn, struct ns_ack_state *state, ui
 static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, unsigned us,
                        size_t size)
 {
-    return ns_ack_is_late(state, us, 1, ns_delack_is_ours(conn), true) &&
-           size < ns_kernel_segment(fd) &&
-           (is_late(fd, conn, &state, us, 1) ||
+    return is_late(fd, conn, us, 1, true) && size < ns_kernel_segment(fd) &&
+           (is_late(fd, conn, us, 1, false) ||
             ns_ack_amount(size + ns_kernel_unread(fd)) > 2u * state.here);
-}
-
-/* Between reads of two threads there was a wait, even if both have waited equally often. */
-static inline void note_reader(struct ns_conn *conn, struct ns_ack_state *state)
-{
-    if (__builtin_expect(NS_GET(conn, reader) == (uint8_t)ns_thread.id, 1))
-        return;
-    NS_PUT(conn, reader, (uint8_t)ns_thread.id);
-    state->epoch = (ns_thread.waits - 1) & 31;
 }
 
 /* The application has read size bytes of data. */
@@ -169,7 +165,6 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     if (__builtin_expect(flags & MSG_WAITALL, 0))
         ns_in_end_whole(fd, conn);
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
-    note_reader(conn, &state);
     if (__builtin_expect(ns_ack_is_unanswered(state) && !ns_ack_waits(state, ns_thread.waits), 0))
         note_second_read(fd, conn, state);
     uint8_t no_batch = NS_GET(conn, no_batch);
@@ -182,8 +177,6 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     uint32_t us = due || unseen ? ns_push_time(coarse) : 0;
     if (unseen)
         suspect(fd, conn, &state, us);
-    if (!state.rtt && state.data != NS_ACK_ANSWERED)
-        ns_ack_set_rtt(&state, ns_kernel_rtt(fd));
     bool late = ns_ack_shows(state, ns_thread.waits) &&
                 has_waited(fd, conn, state, ns_ack_age(state, us), size);
     ns_ack_read(&state, ns_thread.waits, us, ns_delack_is_ours(conn), late, size);
@@ -233,7 +226,7 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
         return;
     }
     state.data = NS_ACK_UNANSWERED_ALL;
-    state.epoch = ns_thread.waits & 31;
+    state.epoch = ns_thread.waits & 0x3fff;
     ns_conn_ack_put(conn, state);
 }
 

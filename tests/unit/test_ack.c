@@ -141,23 +141,19 @@ static void near_reads(struct world *world)
         acknowledge(world, 0);
     if (world->whole && near->need > 0)
         return;
-    if (!world->state.rtt)
-        ns_ack_set_rtt(&world->state, us(world->line.trip));
+    unsigned trip = us(floor(world->line.trip));
     if (world->whole_judged) {
-        ns_ack_set_rtt(&world->state, us(world->line.trip));
-        ns_ack_judge(&world->state,
-                     world->state.skips
-                         ? !world->pingpong
-                         : ns_ack_is_late(world->state, us(world->now - world->whole_at), 2,
-                                          limited(world), false));
+        ns_ack_judge(&world->state, world->state.skips
+                                        ? !world->pingpong
+                                        : ns_ack_is_late(trip, us(world->now - world->whole_at), 2,
+                                                         limited(world), false));
     }
     world->whole = world->whole_judged = false;
     double tick = ns_ack_is_free(world->state) ? 4 : 0.001; /* the coarse clock */
     uint32_t now = us(floor(world->now / tick) * tick);
     bool clump = ns_ack_amount(size) > 2u * world->state.here;
-    bool late =
-        ns_ack_shows(world->state, world->waits) &&
-        ns_ack_is_late(world->state, ns_ack_age(world->state, now), 1, limited(world), clump);
+    bool late = ns_ack_shows(world->state, world->waits) &&
+                ns_ack_is_late(trip, ns_ack_age(world->state, now), 1, limited(world), clump);
     ns_ack_read(&world->state, world->waits, now, limited(world), late, size);
     learn(world, before);
 }
@@ -458,8 +454,10 @@ CHECK(check_waits)
 {
     struct ns_ack_state state = {.interactive = 1};
     ns_ack_read(&state, 3, 0, true, false, PIECE);
-    OK(ns_ack_waits(state, 3 + 8) && ns_ack_waits(state, 3 + 16) && ns_ack_waits(state, 3 + 24),
-       "8, 16 or 24 waits since the last read are not taken for none");
+    bool none = false;
+    for (unsigned waits = 1; waits < 10000; waits++)
+        none |= !ns_ack_waits(state, 3 + waits);
+    OK(!none, "many waits since the last read are not taken for none");
 }
 
 /* Sixteen connections of one peer that always needs its ACKs. */
