@@ -111,10 +111,20 @@ bool ns_kernel_delays_acks(int fd)
     return ns_kernel_get(fd, IPPROTO_TCP, TCP_QUICKACK) == 0;
 }
 
-unsigned ns_kernel_unread(int fd)
+static unsigned count_bytes(int fd, long which)
 {
     int bytes = 0;
-    return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, (long)FIONREAD, &bytes)) == 0 ? (unsigned)bytes : 0;
+    return NS_QUIETLY(NS_SYSTEM(SYS_ioctl, fd, which, &bytes)) == 0 ? (unsigned)bytes : 0;
+}
+
+unsigned ns_kernel_unread(int fd)
+{
+    return count_bytes(fd, FIONREAD);
+}
+
+unsigned ns_kernel_unacked(int fd)
+{
+    return count_bytes(fd, SIOCOUTQ);
 }
 
 /* A recv would take an error of the connection from the program, even with MSG_PEEK. The first byte

@@ -47,8 +47,9 @@ bool ns_kernel_delays_acks(int fd);
 /* Has the peer ended its stream, and was all of it read? */
 bool ns_kernel_has_ended(int fd);
 
-/* The bytes in the receive buffer. */
+/* The bytes in the receive buffer; and those that were written and not acknowledged. */
 unsigned ns_kernel_unread(int fd);
+unsigned ns_kernel_unacked(int fd);
 
 /* Do segments queue up before a bottleneck of the line? False if the kernel does not say. */
 bool ns_kernel_line_is_full(int fd);

@@ -89,7 +89,7 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
         return false;
     }
     bool held = NS_GET(conn, held);
-    if (may_try && held && ns_burst_is_ahead(ns_conn_burst(conn)))
+    if (may_try && held && (ns_burst_is_ahead(ns_conn_burst(conn)) || ns_push_is_left(conn)))
         return true;
     ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
     if (!ns_pending_any())
@@ -153,11 +153,12 @@ static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, 
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
     if (!ns_burst_is_anothers(conn)) {
-        NS_PUT(conn, writer, 0); /* the next write begins a new burst */
-        if (!ns_burst_is_ahead(ns_conn_burst(conn)))
+        NS_PUT(conn, writer, 0);                            /* the next write begins a new burst */
+        if (ns_push_is_left(conn) && ns_kernel_unacked(fd)) /* it still sends, without a wait */
+            NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_ASK);
+        else if (!ns_burst_is_ahead(ns_conn_burst(conn)))
             ns_push(fd, conn);
     }
-    NS_PUT(conn, alone, 0);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
@@ -205,7 +206,7 @@ void ns_in_nothing(int fd, struct ns_conn *conn)
 {
     /* A stream, too, looks for an answer now and then: what is held is pushed at the second look
      * without a write in between. */
-    if (NS_GET(conn, held) && !ns_burst_is_anothers(conn)) {
+    if (NS_GET(conn, held) && !ns_burst_is_anothers(conn) && !ns_push_is_left(conn)) {
         struct ns_burst burst = ns_conn_burst(conn);
         if (ns_burst_looked(&burst, (uint8_t)ns_thread.waits))
             ns_push(fd, conn);

@@ -66,35 +66,33 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     }
 }
 
-/* Is the next write left to Nagle's algorithm, since the connection only sends and its line is
- * full? The kernel is asked after every ASK waits of the program. Then alone goes on from ASK, and
- * TCP_NODELAY stays off until it is FULL. The bytes are marked as held, so that a read pushes them,
- * and not listed, so that other waits do not. */
+/* Is the next write left to Nagle's algorithm, since its line is full? The kernel is asked after
+ * every NS_FULL_ASK waits of the program. The bytes are marked as held, so that a read that blocks
+ * pushes them, and not listed, so that other waits do not. */
 static bool leaves_to_nagle(int fd, struct ns_conn *conn)
 {
-    enum { ASK = 64, FULL = 65 * ASK };
     struct ns_burst burst = ns_conn_burst(conn);
-    uint16_t alone = NS_GET(conn, alone);
-    if (alone >= ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
-        alone %= ASK;
+    uint16_t full = NS_GET(conn, full);
+    if (full >= NS_FULL_ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
+        full %= NS_FULL_ASK;
     if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits))
-        return alone >= ASK;
-    alone++;
-    if (alone == FULL) {
-        alone = 0;
+        return full >= NS_FULL_ASK;
+    full++;
+    if (full >= NS_FULL_END) {
+        full = NS_FULL_AGAIN;
         NS_PUT(conn, held, 0); /* TCP_NODELAY is set again before the write */
-    } else if (alone == ASK) {
-        if (ns_kernel_line_is_full(fd) && !NS_GET(conn, app_nodelay) &&
+    } else if (full == NS_FULL_ASK) {
+        if (!NS_GET(conn, app_nodelay) && ns_kernel_line_is_full(fd) &&
             ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0) == 0) {
             NS_PUT(conn, kernel_nodelay, 0);
             NS_PUT(conn, held, 1);
             atomic_store_explicit(&ns_push_any, true, memory_order_release);
         } else {
-            alone = 0;
+            full = 0;
         }
     }
-    NS_PUT(conn, alone, alone);
-    if (alone < ASK)
+    NS_PUT(conn, full, full);
+    if (full < NS_FULL_ASK)
         return false;
     burst.wait = (uint8_t)ns_thread.waits;
     ns_conn_burst_put(conn, burst);

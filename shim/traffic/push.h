@@ -33,6 +33,18 @@ static inline unsigned ns_push_pause(const struct ns_conn *conn, const struct ns
     return mode->nodelay ? NS_BURST_PAUSE : NS_BURST_NEVER;
 }
 
+/* ns_conn.full counts the waits before writes: at NS_FULL_ASK the kernel is asked whether the line
+ * is full. If it is, the writes are left to Nagle's algorithm until NS_FULL_END, where a read
+ * counts as NS_FULL_ASK waits; and then the count goes on from NS_FULL_AGAIN. */
+enum { NS_FULL_ASK = 64, NS_FULL_AGAIN = 48, NS_FULL_END = 65 * NS_FULL_ASK };
+
+/* Are the writes of conn left to Nagle's algorithm, since its line is full? Then what it holds
+ * leaves with the next ACK, and is pushed only by a read that blocks. */
+static inline bool ns_push_is_left(const struct ns_conn *conn)
+{
+    return NS_GET(conn, full) >= NS_FULL_ASK && NS_GET(conn, held);
+}
+
 /* Set the kernel's TCP_NODELAY to the value that the connection's rule requires, unless a burst is
  * held there. */
 void ns_enforce_nodelay(int fd, struct ns_conn *conn);

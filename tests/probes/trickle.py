@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 # A connection that carries small records in one direction. Usage:
 #
-#   trickle.py sink PORT                        prints the port, and at the end how long the records took
+#   trickle.py sink PORT [NOTE]                 prints the port, and at the end how long the records took; sends a
+#                                               note after each NOTE records
 #   trickle.py send HOST PORT SIZE US COUNT     writes a record of SIZE bytes every US microseconds
 #
 # A record has its size and the time of its write. Both ends are on one machine.
+import select
 import socket
 import struct
 import sys
@@ -13,7 +15,7 @@ import time
 HEAD = struct.Struct("=Iq")
 
 
-def sink(port):
+def sink(port, note=0):
     with socket.create_server(("", port)) as listener:
         print("listening on port", listener.getsockname()[1], flush=True)
         connection, _ = listener.accept()
@@ -25,6 +27,8 @@ def sink(port):
             size, sent = HEAD.unpack_from(kept)
             took.append((now - sent) / 1e3)
             kept = kept[size:]
+            if note and len(took) % note == 0:
+                connection.sendall(bytes(20))
     took.sort()
     print("records %d median_us %.0f p99_us %.0f" % (len(took), took[len(took) // 2], took[len(took) * 99 // 100]))
 
@@ -33,13 +37,16 @@ def send(host, port, size, interval, count):
     connection = socket.create_connection((host, port))
     begun = time.monotonic_ns()
     for number in range(count):
-        time.sleep(max(0, begun + number * interval * 1000 - time.monotonic_ns()) / 1e9)
+        while (left := begun + number * interval * 1000 - time.monotonic_ns()) > 0:
+            if select.select([connection], [], [], left / 1e9)[0]:
+                connection.recv(65536)
         connection.sendall(HEAD.pack(size, time.monotonic_ns()).ljust(size))
     connection.shutdown(socket.SHUT_WR)
-    connection.recv(1)
+    while connection.recv(65536):
+        pass
 
 
 if sys.argv[1] == "sink":
-    sink(int(sys.argv[2]))
+    sink(*map(int, sys.argv[2:]))
 else:
     send(sys.argv[2], *map(int, sys.argv[3:]))

@@ -171,7 +171,7 @@ waits_for_two() {
 # median, p99 and segments.
 trickle() {
     local known
-    ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003
+    ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003 "${note:-0}"
     timeout 60 "${timed[@]}" "${@:3}" "$python" -S tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
     ns_join server
     acks_of near >/dev/null
@@ -205,6 +205,18 @@ leaves_sooner() {
     holds "$median < $without && $segments > 1.3 * $few" ||
         is_late "5 * ($median >= $without ? 100 : 1.3 * $few - $segments)" \
             "median $median us, without the library $without; $segments segments, without it $few"
+}
+
+@test "a trickle that nearly fills its line is left to Nagle's algorithm, also if its reader sends a note now and then" {
+    local note=10 median p99 segments
+    line -r 1000 10000
+    trickle 1000 4000 env LD_PRELOAD="$LIBRARY"
+    echo "$segments segments, median $median us"
+    holds "$segments < 1500"
+    line -r 4000 10000 # the control: this line has room for a segment for each record
+    trickle 1000 2000 env LD_PRELOAD="$LIBRARY"
+    echo "$segments segments where there is room, median $median us"
+    holds "$segments > 1000"
 }
 
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
