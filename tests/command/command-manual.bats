@@ -146,13 +146,14 @@ print("\n".join(at))' "$@"
     done
 }
 
-@test "the formatters print no warnings about the manual pages" {
+@test "the formatters print no warnings about the manual pages, and end at 40 columns" {
     local page
     type -P mandoc >/dev/null || type -P groff >/dev/null || cannot_here "neither mandoc nor groff"
     for page in config/man/*; do
         if type -P groff >/dev/null; then
             run --separate-stderr groff -mandoc -Tutf8 -ww -z "$page"
             expect 0 stderr is ""
+            timeout 30 groff -mandoc -Tutf8 -rLL=40n -rLT=40n -z "$page" 2>/dev/null || wrong "$page: $?"
         fi
         if type -P mandoc >/dev/null; then
             # Warnings about missing pages of other programs are ignored.
