@@ -38,7 +38,7 @@ static const char *read_ports(char *low, struct ns_endpoint *endpoint)
     if (first < 1 || last < 1)
         return "a port is 1 to 65535";
     if (first > last)
-        return "a port range is LOW-HIGH";
+        return "the first port of a range is larger than the last";
     endpoint->port_low = (uint16_t)first;
     endpoint->port_high = (uint16_t)last;
     return NULL;
