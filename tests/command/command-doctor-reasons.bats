@@ -23,6 +23,9 @@ setup() {
         NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"process": "other"}}]}'
     doctor_of s
     expect_fails s "the library is disabled: no rule of its policy is for this program"
+    # The word for scripts is that of the column LIBRARY.
+    run --separate-stderr "$NS" doctor --json --pid "${NS_PID[s]}"
+    jq -e '[.reasons[].cause] == ["disabled"]' <<<"$output"
 }
 
 @test "doctor shows that the library is disabled under the program's own seccomp filter" {

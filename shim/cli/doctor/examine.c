@@ -39,7 +39,7 @@ static void judge_disabled(struct ns_examination *examination)
     /* A message about a policy begins with its file. */
     bool is_of_policy =
         length > 0 && strncmp(reason, facts->policy, length) == 0 && reason[length] == ':';
-    ADD(REASON, is_of_policy ? "policy" : "aside", "the library is disabled: %s", reason);
+    ADD(REASON, is_of_policy ? "policy" : "disabled", "the library is disabled: %s", reason);
 }
 
 /* Does the library not see what the process does, whatever LD_PRELOAD is? */
