@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 /* Is the call only passed on, since the table's entry of fd has no rule, and nothing is pending?
- * Such writes are a jump to libc and save no registers. */
+ * Such writes are a jump to libc. */
 static inline bool passes(int fd, const struct ns_conn *conn, bool sockets_only)
 {
     if (ns_fd_may_be_socket(conn) ? sockets_only || ns_socket_may_be_inherited(fd)

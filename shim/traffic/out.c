@@ -139,14 +139,15 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
 }
 
 /* Apart, because the path of other writes saves no registers then. */
-__attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn,
-                                                    const struct ns_send_mode *mode)
+__attribute__((noinline)) static bool burst_goes_on(int fd, struct ns_conn *conn)
 {
-    struct ns_burst burst = ns_conn_burst(conn);
-    if (!ns_pending_only(fd) || ns_burst_is_anothers(conn) ||
-        ns_burst_held(&burst, mode->from, ns_push_clock(), ns_push_pause(conn, mode),
-                      (uint8_t)ns_thread.waits) == NS_BURST_LATE)
+    if (!ns_pending_only(fd) || ns_burst_is_anothers(conn))
         return false;
+    uint16_t now = ns_push_clock();
+    struct ns_burst burst = ns_conn_burst(conn);
+    if (now != burst.at) /* it may be late */
+        return false;
+    ns_burst_held(&burst, 0, now, NS_BURST_NEVER, (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     return true;
 }
@@ -164,7 +165,7 @@ bool ns_out_goes_on(int fd, struct ns_conn *conn)
         ns_conn_ack_put(conn, ack);
     }
     if (NS_GET(conn, held))
-        return burst_goes_on(fd, conn, mode);
+        return burst_goes_on(fd, conn);
     return !ns_pending_any() && NS_GET(conn, kernel_nodelay) &&
            (!mode->option || (mode->option == TCP_NODELAY && NS_GET(conn, app_nodelay)));
 }

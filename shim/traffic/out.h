@@ -20,8 +20,7 @@ enum { NS_UNKNOWN_SIZE = 1 };
 
 /* Does a write with flags 0 only change counts, because the kernel holds its burst or no write of
  * conn is ever held? Then it is counted here, and ns_out_begin and ns_out_end are not needed. A
- * shortcut: without it 15 writes with auto-cork take 1.10 times as long as with TCP_CORK by hand.
- */
+ * shortcut, which takes half of their instructions. */
 bool ns_out_goes_on(int fd, struct ns_conn *conn);
 
 /* Before a write of size bytes with send's flags. conn: NULL if no rule applies to fd. Flushes what
