@@ -234,7 +234,7 @@ check: ## install what the tests need, build, and run all tests
 	@$(BUILD) -s all examples probes units fuzzers differential
 	@tests/run
 
-check-packaging: ## build Debian's and rpm packages and compare them with make install; build and install as an ordinary user
+check-packaging: ## build Debian's and rpm packages and compare them with make install; run the image in a pod; build and install as an ordinary user
 	@tests/deps check
 	@tests/deps packaging
 	@$(BUILD) -s all
