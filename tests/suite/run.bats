@@ -238,6 +238,17 @@ PYTHON
     [[ $status -eq 0 && ${output##*$'\n'} == '4 passed, 0 failed, 0 skipped' ]]
 }
 
+@test "when those that compute or wait have ended, one more of the others runs at a time" {
+    local file
+    for file in one two three; do
+        tests one/$file.bats <<<$'It ends if three run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { touch "$T/'$file$'"; until [[ -e $T/one && -e $T/two && -e $T/three ]]; do sleep 0.05; done; }'
+    done
+    tests two/waits.bats <<<$'It waits.\n# Waits: a little\ntest "waits" { true; }'
+    export T
+    JOBS=2 run_tests
+    [[ $status -eq 0 && ${output##*$'\n'} == '4 passed, 0 failed, 0 skipped' ]]
+}
+
 # unprivileged WORD...: sets "under" to words that start tests/run as root with the default capabilities of a container.
 unprivileged() {
     local names=(chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write setfcap)
