@@ -57,9 +57,8 @@ void ns_in_begin_whole(int fd, struct ns_conn *conn)
         ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 1); /* until the program writes again */
     put_state(fd, conn, before, state);
     if (!state.skips || state.interactive ||
-        ns_kernel_delays_acks(fd)) /* otherwise nothing can be late */
-        /* Not 0, and not after now: the age of a time in the future would be 4 s. */
-        ns_thread.whole_at = (uint16_t)((ns_push_time(false) >> 6) - 1) | 1;
+        ns_kernel_delays_acks(fd))                          /* otherwise nothing can be late */
+        ns_thread.whole_at = (ns_push_time(false) - 1) | 1; /* not 0, and not after now */
 }
 
 void ns_in_end_whole(int fd, struct ns_conn *conn)
@@ -67,7 +66,7 @@ void ns_in_end_whole(int fd, struct ns_conn *conn)
     if (!ns_thread.whole_at)
         return;
     struct ns_ack_state state = ns_conn_ack(conn), before = state;
-    unsigned us = (((ns_push_time(false) >> 6) - ns_thread.whole_at) & UINT16_MAX) << 6;
+    unsigned us = ns_push_time(false) - ns_thread.whole_at;
     ns_thread.whole_at = 0;
     bool late = is_late(fd, conn, us, 2, false);
     if (state.skips) /* however long the peer took */

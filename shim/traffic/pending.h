@@ -33,7 +33,7 @@ struct ns_thread {
     _Atomic unsigned long words;
     uint32_t id;         /* names this thread in ns_conn.writer; 0: none yet */
     uint32_t waits;      /* counts the waits of this thread, from a number of its own */
-    uint16_t whole_at;   /* when a read that waits for all began, in 64 us; 0: not judged */
+    uint32_t whole_at;   /* when a read that waits for all began, in us; 0: not judged */
     uint8_t ready[2];    /* writes, and reads, in a row that would not have waited: see below */
     _Atomic bool corked; /* a burst of the set may be corked */
     /* Inside an exported function that syscall() has called (calls/number.c). If another preloaded
