@@ -23,12 +23,12 @@ struct ns_ack_state {
     uint64_t here : 6;        /* what was read since the last wait, in 128 bytes; 0: never any */
     uint64_t skips : 1;       /* ACKs are skipped */
     uint64_t term : 3;        /* trials in a row in which ACKs were missed, at most NS_ACK_TERMS */
+    uint64_t epoch : 14;      /* the low bits of the reading thread's waits (ns_thread) */
     uint64_t spent : 10;      /* since the last decision: first, in 1/16 of an ACK; in a term, in
                                  8^(term - 1) ACKs; while they are skipped, reads */
     uint64_t late : 6;        /* late reads among them */
     uint64_t doubt : 3;       /* (2 << doubt) - 1 late reads are needed for the next term */
     uint64_t every : 3;       /* one read in 1 << every was late, before this term */
-    uint64_t epoch : 14;      /* the low bits of the reading thread's waits (ns_thread) */
     uint64_t at : 15;         /* the low bits of the time of the last read, in 64 us */
 };
 
