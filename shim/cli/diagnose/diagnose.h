@@ -35,8 +35,7 @@ struct ns_row_process {
     char words[2048]; /* its arguments, each with a zero byte; "": unknown, or too long */
     size_t words_size;
     struct ns_origin origin;
-    bool is_stuck;            /* in the kernel, so that nothing else is known */
-    enum ns_shim shim;        /* of NS_SHIM_UNKNOWN nothing is said */
+    enum ns_shim shim;        /* of STUCK nothing else is known, and of UNKNOWN nothing is said */
     bool is_reachable;        /* by a preload */
     const char *unreachable;  /* why not, as doctor says it; NULL if it is, or unknown */
     bool has_ring;            /* an io_uring, by which it may read */

@@ -58,8 +58,7 @@ int ns_row_process_look(struct ns_row_process *process, enum ns_facts_depth dept
     process->has_other_number |= facts->has_other_number;
     if (error == -ESRCH)
         return error;
-    process->is_stuck = error == -ETIMEDOUT;
-    process->shim = process->is_stuck          ? NS_SHIM_STUCK
+    process->shim = error == -ETIMEDOUT        ? NS_SHIM_STUCK
                     : ns_proc_is_denied(error) ? NS_SHIM_DENIED
                                                : facts->loaded.shim;
     return error;

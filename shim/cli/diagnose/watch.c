@@ -41,7 +41,7 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
 {
     static struct ns_facts facts;
     int error = ns_row_process_look(process, NS_FACTS_PROGRAM, &facts);
-    if (process->is_stuck)
+    if (error == -ETIMEDOUT)
         NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, facts.name);
     if (error)
         return;
@@ -60,7 +60,7 @@ static struct ns_row_process *process_of(struct session *session, struct ns_watc
     if (watched->owner)
         return watched->owner;
     struct ns_row_process *process = ns_diagnosis_process_of(session->diagnosis, watched);
-    if (process->pid && !process->exe[0] && !process->is_stuck)
+    if (process->pid && !process->exe[0] && process->shim != NS_SHIM_STUCK)
         look_at(session->diagnosis, process);
     return watched->owner = process;
 }

@@ -36,7 +36,7 @@ static void look_at(struct ns_row_process *process, uint64_t now)
 {
     static struct ns_facts facts;
     int error = ns_row_process_look(process, NS_FACTS_LIBRARY, &facts);
-    process->looked = now + (process->is_stuck ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
+    process->looked = now + (error == -ETIMEDOUT ? (uint64_t)LOOK_AT_STUCK_S * SECOND : 0);
     if (error == -ESRCH)
         return;
     if (process->shim == NS_SHIM_WORKS)
