@@ -2,6 +2,7 @@
 /* See kernel.h. Owns nothing. Only ns_kernel_set may change a socket. */
 #include "conn/kernel.h"
 
+#include "base/raw_syscall.h"
 #include "base/system.h"
 
 #include <limits.h>
@@ -155,12 +156,13 @@ struct ns_kernel_kind ns_kernel_ask(int fd)
     return kind;
 }
 
-/* By number: tsocks's own getpeername() reads from a connection that it has not finished. */
+/* Not by libc: tsocks's own getpeername() reads from a connection that it has not finished, and
+ * torsocks's own syscall() calls a null pointer. */
 static struct ns_address name_of(int fd, long number)
 {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;
-    long result = NS_QUIETLY(NS_SYSTEM(number, fd, &address, &len));
+    long result = ns_raw_syscall(number, fd, (long)&address, (long)&len, 0, 0, 0);
     return ns_address_from((struct sockaddr *)&address, result == 0 ? len : 0);
 }
 

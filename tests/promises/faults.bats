@@ -56,7 +56,7 @@ goes_on() {
 @test "the program works if the library cannot get memory, files or information about sockets" {
     goes_on 400 allocation mmap
     goes_on 20 openat read lseek readlinkat
-    goes_on 80 getsockopt getsockname
+    goes_on 80 getsockopt
 }
 
 # reports N [ON]: the program ends as usual, although its N-th call of setsockopt fails, and leaves its report in $T/log.

@@ -134,9 +134,26 @@ flows_both() {
     done
 }
 
-@test "it does not call a preloaded library's getpeername and getsockname, which may read from the connection, as tsocks's does" {
-    gcc -shared -fPIC -o "$T/proxy.so" -x c - <<'END'
+@test "it does not call a preloaded library's getpeername and getsockname, nor by its syscall, as tsocks's read and torsocks's crash" {
+    gcc -shared -fPIC -D_GNU_SOURCE -o "$T/proxy.so" -x c - <<'END'
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+long syscall(long number, ...)
+{
+    if (number == SYS_getpeername || number == SYS_getsockname)
+        abort();
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    long (*next)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
     char byte;
