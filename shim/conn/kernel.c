@@ -64,12 +64,13 @@ unsigned ns_kernel_segment(int fd)
 }
 
 /* Few segments fill no line: perhaps the peer delays its ACKs, and Nagle's algorithm would wait. */
-bool ns_kernel_line_is_full(int fd)
+bool ns_kernel_line_is_full(int fd, bool answers)
 {
     enum { FEW = 8, SLACK_US = 4000 };
     uint32_t info[WORDS];
     return ask_line(fd, info) && info[UNACKED] >= FEW &&
-           (info[UNSENT] || info[RTT] > info[MIN_RTT] + info[MIN_RTT] / 8 + SLACK_US);
+           (info[UNSENT] ||
+            info[RTT] > info[MIN_RTT] + info[MIN_RTT] / (answers ? 1 : 8) + SLACK_US);
 }
 
 int ns_kernel_set(int fd, int level, int option, int value)

@@ -51,8 +51,10 @@ bool ns_kernel_has_ended(int fd);
 unsigned ns_kernel_unread(int fd);
 unsigned ns_kernel_unacked(int fd);
 
-/* Do segments queue up before a bottleneck of the line? False if the kernel does not say. */
-bool ns_kernel_line_is_full(int fd);
+/* Do segments queue up before a bottleneck of the line? False if the kernel does not say. answers:
+ * the program reads from it, too. Then only a round trip of more than twice the shortest says so,
+ * as round trips vary, and a request would wait for the answers before it. */
+bool ns_kernel_line_is_full(int fd, bool answers);
 
 /* The value of an integer option, or -errno. Only for options that are never negative. */
 int ns_kernel_get(int fd, int level, int option);

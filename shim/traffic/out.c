@@ -82,7 +82,7 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn)
         full = NS_FULL_AGAIN;
         NS_PUT(conn, held, 0); /* TCP_NODELAY is set again before the write */
     } else if (full == NS_FULL_ASK) {
-        if (!NS_GET(conn, app_nodelay) && ns_kernel_line_is_full(fd) &&
+        if (!NS_GET(conn, app_nodelay) && ns_kernel_line_is_full(fd, ns_conn_ack(conn).here) &&
             ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0) == 0) {
             NS_PUT(conn, kernel_nodelay, 0);
             NS_PUT(conn, held, 1);

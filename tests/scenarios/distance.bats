@@ -219,6 +219,18 @@ leaves_sooner() {
     holds "$segments > 1000"
 }
 
+@test "requests of which several are outstanding are not left to Nagle's algorithm where round trips vary" {
+    local note=1 median p99 segments
+    line -j 10000 10000
+    trickle 2000 1500 env LD_PRELOAD="$LIBRARY"
+    echo "$segments segments, median $median us"
+    holds "$segments > 1200"
+    line -j 10000 10000 # the control: Nagle's algorithm joins them
+    trickle 2000 1500 env
+    echo "$segments segments without the library, median $median us"
+    holds "$segments < 500"
+}
+
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
     local median p99 segments without few
     line 10000
