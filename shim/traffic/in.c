@@ -151,7 +151,9 @@ static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, 
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
-    if (!ns_burst_is_anothers(conn)) {
+    if (ns_burst_is_anothers(conn)) {
+        NS_PUT(conn, full, 0); /* the other thread may wait for this data */
+    } else {
         NS_PUT(conn, writer, 0);                            /* the next write begins a new burst */
         if (ns_push_is_left(conn) && ns_kernel_unacked(fd)) /* it still sends, without a wait */
             NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_ASK);

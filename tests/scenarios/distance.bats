@@ -231,6 +231,21 @@ leaves_sooner() {
     holds "$segments < 500"
 }
 
+# asks_after_upload WORD: after an upload that fills the line, requests in two writes wait for their answers by WORD. None stalls.
+asks_after_upload() {
+    local measured=client at_server=() at_client=(env LD_PRELOAD="$LIBRARY") acks stalls upload
+    upload=$(printf 'w100 %.0s' {1..10})
+    upload=$(printf "$upload s2 %.0s" {1..300})
+    line -r 1000 10000
+    turns "40 1 r300000 w1 : r210 w100" "40 1 $upload ${1}1 : m55 w10 w200 ${1}100"
+    ((stalls == 0)) || is_late "40 * $stalls" "$stalls of 40 requests stall ($1)"
+}
+
+@test "requests after an upload that has filled the line do not stall, whichever thread reads the answers" {
+    in_time asks_after_upload thread
+    in_time asks_after_upload attempt
+}
+
 @test "a trickle with spare bandwidth leaves sooner, in more segments, unless the shipped policy says otherwise" {
     local median p99 segments without few
     line 10000
