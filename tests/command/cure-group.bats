@@ -57,7 +57,7 @@ rounds() {
 }
 
 @test "removing the package ends every cure, and an upgrade or a removal in a chroot does not" {
-    mkdir "$T"/{commands,other}
+    mkdir -p "$T"/{commands,other/root}
     printf '#!/bin/sh\n' >"$T/commands/systemctl"
     ln -s "$(readlink -f "$NS")" "$T/commands/nagleshim"
     sed 's,#LIBRARY#,/no/such/libnagleshim.so,' config/debian/nagleshim.prerm >"$T/prerm"
