@@ -35,7 +35,9 @@ void ns_thread_start(void)
 void ns_thread_begin(void)
 {
     ns_thread.id = atomic_fetch_add(&threads, 1) + 1;
-    ns_thread.waits += ns_thread.id * 2654435769u; /* far from those of other threads */
+    /* Far from those of other threads, and a multiple of NS_BURST_SAMPLE: samples are taken as if
+     * all threads began at 0. */
+    ns_thread.waits += ns_thread.id * 41475559u * NS_BURST_SAMPLE;
     if (sees_end)
         NS_REAL(pthread_setspecific)(ends, &ns_thread);
 }
