@@ -184,7 +184,7 @@ CHECK(check_many_processes)
        "those that were there before are still known");
     watched.pid = 0;
     OK(strcmp(ns_diagnosis_process_of(&diagnosis, &watched)->name, "another user's process") == 0,
-       "that of another user is none of them");
+       "another user's process is not one of them");
 }
 
 /* A client that is seen from inside waits for a server that is seen from outside, by samples. */

@@ -132,7 +132,7 @@ static int run(void)
     if (!ns_child_signals())
         return NS_EXIT_ERROR;
     if (ns_operands.n == 0) {
-        signal(SIGPIPE, SIG_IGN); /* whoever reads the text may go: the files come after it */
+        signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end it before its files are written */
         return diagnose(NULL, &diagnosis);
     }
     const struct ns_child_options wanted = {
