@@ -897,6 +897,16 @@ PYTHON
     says "$T/o.json" '[r["process"]["name"] for r in rows] == ["tcp_nodelay_client"]'
 }
 
+@test "connections without traffic are counted in a line of their own" {
+    ns_start idle "$python" -c 'import socket, time; l = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(l.getsockname())
+a = l.accept(); print("open", flush=True); time.sleep(60)'
+    ns_wait_for "$T/idle.out" open
+    run --separate-stderr "$NS" diagnose --for 0.5 --pid "${NS_PID[idle]}"
+    expect 0 stderr is "nagleshim diagnose: cannot tell: no TCP connection with traffic was seen
+
+2 connections had no traffic"
+}
+
 @test "a program with the library preloaded already is watched with it, and a note says so" {
     victim
     run --separate-stderr env LD_PRELOAD="$LIBRARY" "$NS" diagnose --json="$T/o.json" -- \

@@ -106,9 +106,10 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
     }
     if (left)
         ns_print(stderr, "and %zu more rows; --json writes all of them\n", left);
-    if (diagnosis->idle)
-        ns_print(stderr, "%s%s had no traffic\n", brief ? "" : "\n",
-                 ns_count(diagnosis->idle, "connection"));
+    if (diagnosis->idle) {
+        ns_print(stderr, brief ? "" : "\n");
+        ns_print(stderr, "%s had no traffic\n", ns_count(diagnosis->idle, "connection"));
+    }
 }
 
 void ns_report_print(const struct ns_report *report, int width)
