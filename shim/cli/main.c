@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,6 +96,8 @@ static int dispatch(int argc, char **argv)
     int status = is_run() ? NS_EXIT_RUN_FAILED : NS_EXIT_ERROR;
     if (json)
         start_output(verb->lists);
+    if (is_written)
+        signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end it before the file is written */
     if (mistake)
         ns_say("%s", mistake);
     else if (!ns_outfile_open(&file))

@@ -125,3 +125,14 @@ PYTHON
     expect 0 output has "usage: nagleshim check"
     run -2 bash -c '"$0" check --json >/dev/full' "$NS"
 }
+
+@test "the file of --json is written even if nobody reads what is said on standard error" {
+    local words
+    for words in check 'explain true' 'doctor true' 'host status'; do
+        rm -f "$T/o.json"
+        # shellcheck disable=SC2086 # words
+        set -- $words
+        { sleep 0.3; NAGLESHIM_NONE=1 "$NS" "$1" --json="$T/o.json" "${@:2}" 2>&1 || true; } | true
+        jq -e --arg verb "$1" '.command == $verb and (.messages[0] | contains("NAGLESHIM_NONE"))' "$T/o.json"
+    done
+}
