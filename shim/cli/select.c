@@ -103,6 +103,7 @@ const char *ns_watch_refused(uint64_t n, pid_t last, int error)
     return ns_words("%s could not be examined: %s%d (%s): %s", ns_count(n, "process"),
                     n > 1 ? "the last, " : "process ", last, state.name,
                     is_full                    ? "more descriptors are needed (ulimit -Hn)"
+                    : error == -ETIMEDOUT      ? NS_PROC_STUCK
                     : ns_proc_is_denied(error) ? ns_process_denied(error)
                                                : strerror(-error));
 }

@@ -135,7 +135,7 @@ children() {
     done
 }
 
-@test "of many processes of a user that make the command wait, only the first ones cost as much as a second" {
+@test "of many processes of a user that make the command wait, only the first ones cost as much as a second, and all are one note" {
     local name start pids
     for name in s{1..14}; do
         stuck "$name" lock
@@ -146,6 +146,10 @@ children() {
     holds "$EPOCHREALTIME - $start < 8" || unexpected "$start to $EPOCHREALTIME"
     # Nothing is known of them.
     jq -e '.counts.stuck == 14 and .works == "unknown" and .verdict == "no process could be read"' <<<"$output"
+    # They leave room for other notes.
+    run --separate-stderr "$NS" diagnose --for 0.2 "${pids[@]/#/--pid=}"
+    expect_part stderr "note: 14 processes could not be examined: the last, "
+    expect_part stderr ": it, or another process of its user, is stuck in the kernel"
 }
 
 @test "what the processes of one user cost takes no time from those of another user" {

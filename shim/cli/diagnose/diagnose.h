@@ -126,7 +126,9 @@ struct ns_diagnosis {
     struct ns_row_hold *holds; /* the first NS_DIAGNOSIS_HOLDS_MOST */
     size_t n_holds;
     uint64_t holds_untold; /* further ones */
-    const char *notes[8];  /* other facts, a sentence each */
+    unsigned n_stuck;      /* processes that kept this command waiting; stuck: the last of them */
+    pid_t stuck;
+    const char *notes[12]; /* other facts, a sentence each; others must not choose how many */
     unsigned n_notes;
     bool interrupted; /* a signal has ended the watching */
     /* Set by ns_diagnosis_finish: */

@@ -41,8 +41,10 @@ static void look_at(struct ns_diagnosis *diagnosis, struct ns_row_process *proce
 {
     static struct ns_facts facts;
     int error = ns_row_process_look(process, NS_FACTS_PROGRAM, &facts);
-    if (error == -ETIMEDOUT)
-        NS_NOTE(diagnosis, "process %d (%s): " NS_PROC_STUCK, process->pid, facts.name);
+    if (error == -ETIMEDOUT) {
+        diagnosis->n_stuck++;
+        diagnosis->stuck = process->pid;
+    }
     if (error)
         return;
     snprintf(process->exe, sizeof process->exe, "%s", facts.proc.exe);
@@ -222,6 +224,9 @@ static void take_tally(struct session *session)
                 diagnosis->forgotten == 1 ? "was" : "were");
     if (diagnosis->denied)
         NS_NOTE(diagnosis, "%s", ns_watch_refused(diagnosis->denied, tally.refused, tally.refusal));
+    if (diagnosis->n_stuck)
+        NS_NOTE(diagnosis, "%s",
+                ns_watch_refused(diagnosis->n_stuck, diagnosis->stuck, -ETIMEDOUT));
 }
 
 int ns_diagnose_watch(struct ns_child *child, struct ns_diagnosis *diagnosis)
