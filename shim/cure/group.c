@@ -125,6 +125,7 @@ void ns_group_walk(const char *path, bool (*visit)(void *context, const char *pa
 static bool is_of_unit(const char *name, const char *unit)
 {
     const size_t length = strlen(unit);
+    name += *name == '_'; /* see ns_proc_past_slices */
     return strncmp(name, unit, length) == 0 &&
            (name[length] == '\0' || strcmp(name + length, ".service") == 0);
 }

@@ -416,5 +416,5 @@ const char *ns_proc_past_slices(const char *path)
     while ((end = strchr(path, '/')) &&
            (end == path || (end - path >= 6 && strncmp(end - 6, ".slice", 6) == 0)))
         path = end + 1;
-    return path;
+    return path + (*path == '_');
 }

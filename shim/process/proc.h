@@ -74,7 +74,9 @@ static inline bool ns_proc_is_denied(int error)
 }
 
 /* What follows the slices at the beginning of a control group's path: of the groups with names in
- * systemd's way, systemd itself has made only those in slices. The last part always follows. */
+ * systemd's way, systemd itself has made only those in slices. The last part always follows,
+ * without the underscore that systemd puts before a unit's name which the kernel may use for a
+ * file, as "io.service", or which begins with one. */
 const char *ns_proc_past_slices(const char *path);
 
 #define NS_PROC_STUCK                                                                              \

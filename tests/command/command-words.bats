@@ -109,13 +109,14 @@ CASES
 }
 
 @test "--unit, --cgroup and --port select processes in diagnose, top and doctor" {
-    local command selection other
+    local command selection other escaped
     [[ $EUID -eq 0 ]] || cannot_here "only root can make a control group"
     top=$(findmnt -nfo TARGET -t cgroup2)/nagleshim-$$.slice
     group=$top/nagleshim-$$-words.slice/words-$$.service
     # systemd makes none there, but a user may.
     other=$top/theirs.scope/system.slice/words-$$.service
-    mkdir -p "$group" "$other" 2>/dev/null || cannot_here "control groups cannot be made"
+    escaped=$top/__words-$$.service
+    mkdir -p "$group" "$other" "$escaped" 2>/dev/null || cannot_here "control groups cannot be made"
     two_programs
     echo "$one" >"$group/cgroup.procs"
     echo "$two" >"$other/cgroup.procs"
@@ -124,6 +125,11 @@ CASES
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"
         done
+        # systemd puts an underscore before a name that begins with one, or is of a controller, as "io.service".
+        echo "$one" >"$escaped/cgroup.procs"
+        run --separate-stderr "$NS" $command --unit "_words-$$"
+        jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"
+        echo "$one" >"$group/cgroup.procs"
         for selection in "--cgroup $other" "--port $port"; do
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson two "$two" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$two]' <<<"$output"

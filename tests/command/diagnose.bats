@@ -569,6 +569,7 @@ END
     done <<GROUPS
 system.slice/docker-$$.service $(realpath "$NS") host enable --unit docker-$$
 system.slice/system-app.slice/app@$$.service $(realpath "$NS") host enable --unit app@$$
+system.slice/__app-$$.service $(realpath "$NS") host enable --unit _app-$$
 system.slice/app-$$.service/system.slice/theirs.service $(realpath "$NS") host enable --unit app-$$
 app-$$.service/system.slice/theirs.service $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client
 system.slice/app-$$.scope/theirs.service $(realpath "$NS") run -- $EXAMPLES/tcp_nodelay_client
