@@ -814,6 +814,14 @@ PYTHON
     [[ $(grep -c 'True$' "$T/seen") -eq 3 && $(grep -c 'went on' "$T/seen") -eq 1 ]]
 }
 
+@test "the status is 2 if no process can be started" {
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    cp "$NS" "$T"
+    let_others_in "$T"
+    run --separate-stderr "${as_other[@]}" prlimit --nproc=1:1 "$T/nagleshim" diagnose --outside -- true
+    expect 2 stderr is "nagleshim diagnose: cannot start a process: Resource temporarily unavailable"
+}
+
 @test "no file is made without a result, and a file that cannot be written is an error" {
     run --separate-stderr "$NS" diagnose --write-policy "$T/none.json" -- true
     expect 0 stderr has "policy: '$T/none.json' is not written, as it would end no stall"

@@ -141,11 +141,9 @@ static int run(void)
         .to_stderr = ns_outfile_is_stdout(&json) || ns_outfile_is_stdout(&page) ||
                      ns_outfile_is_stdout(&policy),
     };
-    int error = ns_child_fork(&child, &wanted);
-    if (!error)
-        return diagnose(&child, &diagnosis);
-    ns_say("cannot start a process: %s", strerror(-error));
-    return NS_EXIT_RUN_FAILED;
+    const int error = ns_child_fork(&child, &wanted);
+    return error ? NS_FAIL("cannot start a process: %s", strerror(-error))
+                 : diagnose(&child, &diagnosis);
 }
 
 static bool is_clear(const pid_t *pids)
