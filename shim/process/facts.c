@@ -209,7 +209,7 @@ static void read_facts(void *data, int memory)
     int error = ns_proc_open(proc->pid, memory, proc);
     if (error || proc->state.is_kernel_thread)
         goto end;
-    facts->lives_elsewhere = ns_proc_lives_elsewhere(proc);
+    facts->lives_elsewhere = ns_proc_has_other(proc, "root") || ns_proc_has_other(proc, "ns/mnt");
     facts->has_other_number = ns_proc_has_other(proc, "ns/pid");
     facts->origin.has_namespaces =
         facts->lives_elsewhere || facts->has_other_number || ns_proc_has_other(proc, "ns/net");

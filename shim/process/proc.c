@@ -348,19 +348,6 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring)
     return count;
 }
 
-static bool same_file(int dir, const char *name, const char *own)
-{
-    struct stat there, here;
-    return fstatat(dir, name, &there, 0) == 0 && stat(own, &here) == 0 &&
-           there.st_dev == here.st_dev && there.st_ino == here.st_ino;
-}
-
-bool ns_proc_lives_elsewhere(const struct ns_proc *proc)
-{
-    return !same_file(proc->dir, "root", "/proc/self/root") ||
-           !same_file(proc->dir, "ns/mnt", "/proc/self/ns/mnt");
-}
-
 bool ns_proc_has_other(const struct ns_proc *proc, const char *kind)
 {
     /* faccessat() would ask without the reader's capabilities. */

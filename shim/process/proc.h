@@ -144,10 +144,8 @@ unsigned ns_proc_sockets(const struct ns_proc *proc, bool *has_ring);
  * Returns a descriptor with O_PATH, or -errno. */
 int ns_proc_find_file(const struct ns_proc *proc, const char *path);
 
-/* Has it another root or mount namespace than this command? */
-bool ns_proc_lives_elsewhere(const struct ns_proc *proc);
-
-/* Is it in another namespace of this kind than this command: "ns/pid"? False if that is unknown. */
+/* Has it another root directory ("root"), or namespace of a kind ("ns/pid"), than this command?
+ * False if that is unknown. */
 bool ns_proc_has_other(const struct ns_proc *proc, const char *kind);
 
 /* When it was started at the latest, in seconds of the clock that file times have; 0: unknown. */
