@@ -151,6 +151,30 @@ deb_files() {
     [[ $status -eq 0 && $(grep -c '^ok' <<<"$output") -ge 9 ]]
 }
 
+@test "one call of dpkg upgrades both packages, also from 0.2.0, in which the observing library was in the other one" {
+    local before owner info=$T/root/var/lib/dpkg/info observer=/usr/lib/$(gcc -print-multiarch)/libnagleshim-observe.so
+    local version machine
+    [[ $EUID -eq 0 ]] || ns_skip "only root installs packages"
+    version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
+    machine=$(dpkg --print-architecture)
+    while read -r before owner; do
+        rm -rf "$T/root"
+        mkdir -p "$info" "$T/root/var/lib/dpkg/updates" "$T/root${observer%/*}"
+        printf 'Package: %s\nStatus: install ok installed\nMaintainer: x\nArchitecture: %s\nVersion: %s\nMulti-Arch: %s\nDescription: x\n\n' \
+            libnagleshim "$machine" "$before" same nagleshim "$machine" "$before" no >"$T/root/var/lib/dpkg/status"
+        echo 1 >"$info/format"
+        echo /. | tee "$info/libnagleshim:$machine.list" >"$info/nagleshim.list"
+        echo "$observer" >>"$info/$owner.list"
+        echo old >"$T/root$observer"
+        run -0 dpkg --root="$T/root" --log=/dev/null --force-depends --unpack "$PACKAGES"/{lib,}nagleshim_*.deb
+        [[ $(dpkg-query --admindir="$T/root/var/lib/dpkg" -W -f '${Package} ${Version}\n') == "libnagleshim $version"$'\n'"nagleshim $version" ]]
+        [[ $(dpkg-query --admindir="$T/root/var/lib/dpkg" -S "$observer") == libnagleshim:* && $(head -c 3 "$T/root$observer") != old ]]
+    done <<CASES
+0.2.0 nagleshim
+$version~1 libnagleshim:$machine
+CASES
+}
+
 # before_removal KIND: makes $T/script, the script that the package manager runs before it removes the library, with paths
 # below $T/root. Sets gone and stays to its arguments for a removal and an upgrade, and library to the installed file.
 before_removal() {
