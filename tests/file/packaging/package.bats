@@ -279,6 +279,21 @@ leaves() {
     done
 }
 
+@test "removing the library of one architecture says that the name without a path is gone for the other one, too" {
+    local kind library gone stays other
+    for kind in deb rpm; do
+        before_removal "$kind"
+        other=${library%/*}-other/libnagleshim.so
+        install -D "$library" "$other"
+        echo libnagleshim.so >"$T/root/etc/ld.so.preload"
+        removed "$gone"
+        [[ ! -e $T/root/etc/ld.so.preload ]]
+        [[ $output == "libnagleshim: $T/root/etc/ld.so.preload no longer names $other either: type 'nagleshim host enable --preload' to enable it again" ]]
+        # The control: a path is for one of them.
+        leaves "$library\n" ''
+    done
+}
+
 @test "if /etc/ld.so.preload is a symbolic link, it stays one, and the file keeps its mode" {
     local kind library gone stays
     for kind in deb rpm; do
