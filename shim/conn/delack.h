@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limit of the kernel's delayed ACK (TCP_DELACK_MAX_US, since about Linux 6.17), for ACKs
+/* The limit of the kernel's delayed ACK (TCP_DELACK_MAX_US, since Linux 6.15), for ACKs
  * before waits that the library cannot see (stdio, a futex). Without the option these functions do
  * nothing. */
 #ifndef NS_DELACK_H

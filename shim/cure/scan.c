@@ -311,7 +311,7 @@ static int treat(struct ns_cure *cure, const struct ns_cure_socket *socket, stru
                         change.result == NS_CURE_HALF; /* a mark alone is no change */
     if (is_set && (change.then.nodelay >= 0 || change.then.mark >= 0))
         place->changed |= NS_CODE_NODELAY;
-    /* Before Linux 6.17 a limit may be set again that the cure of its group has set. */
+    /* Before Linux 6.15 a limit may be set again that the cure of its group has set. */
     if (change.result == NS_CURE_CHANGED && change.then.delack >= 0 &&
         (change.then.nodelay >= 0 || cure->least_delack >= 0))
         place->changed |= NS_CODE_DELACK;

@@ -133,7 +133,7 @@ static struct ns_cure_values wanted(const struct ns_cure_change *change,
     struct ns_cure_values then = {sets ? 1 : own, -1, unmarks ? NS_MARK_NONE : now->mark};
     if (sets)
         then.mark = own ? NS_MARK_OWN_1 : NS_MARK_OWN_0;
-    /* The limit is not known before Linux 6.17. */
+    /* The limit is not known before Linux 6.15. */
     if (now->delack < 0 ? in_group : limits != (now->delack == change->least_delack))
         then.delack = limits ? ns_group_least_delack() : NS_CURE_DELACK_DEFAULT_US;
     then.nodelay = then.nodelay == now->nodelay ? -1 : then.nodelay;
@@ -182,7 +182,7 @@ static int change_socket(struct ns_cure_change *change)
     const int error = change->dry_run ? 0 : set_all(fd, &then, &now);
     if (error)
         return error;
-    /* Before Linux 6.17 a limit is removed that was perhaps never set. */
+    /* Before Linux 6.15 a limit is removed that was perhaps never set. */
     const bool is_guess = !has_rule && !change->undo && now.delack < 0;
     if (then.nodelay >= 0 || (then.delack >= 0 && !is_guess))
         return NS_CURE_CHANGED;

@@ -162,7 +162,7 @@ while True:
     mkdir "$group/inner"
     cure --cgroup "$group/inner"
     cure --pid "${NS_PID[options]}" --dry-run
-    # The fourth has TCP_NODELAY already. Linux before 6.17 would change nothing of it.
+    # The fourth has TCP_NODELAY already. Linux before 6.15 would change nothing of it.
     [[ $output != *'this kernel limits the delay of ACKs only with '* ]] || changed=3
     expect_part output "would change $changed connections and 1 listener"
     cure --undo --all

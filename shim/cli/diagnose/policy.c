@@ -366,7 +366,7 @@ static const char *at_once(const struct ns_report *report, const struct ns_row *
     if ((!holds && !process->unreachable) || ns_shim_works(process->shim) || process->pid == 0 ||
         (row->source == NS_SOURCE_INSIDE && process->has_other_number) || !is_curable(row))
         return NULL;
-    /* Before Linux 6.17 only BPF programs limit delayed ACKs. */
+    /* Before Linux 6.15 only BPF programs limit delayed ACKs. */
     if (!holds && ns_socket_least_delack() < 0 &&
         ns_group_path(process->origin.group, group, sizeof group))
         return ns_words("%s cure --cgroup %s", ns_words_quoted(report->command),
