@@ -148,18 +148,24 @@ static bool has_waited(int fd, struct ns_conn *conn, struct ns_ack_state state, 
             ns_ack_amount(size + ns_kernel_unread(fd)) > 2u * state.here);
 }
 
+/* The program may answer what it has read: what the kernel holds is pushed. Not another thread's
+ * burst, nor what is written while data is there already. What is left to Nagle's algorithm is left
+ * further while something is unacknowledged: then this is no answer to the last write. */
+static void push_at_read(int fd, struct ns_conn *conn)
+{
+    bool anothers = ns_burst_is_anothers(conn), left = ns_push_is_left(conn);
+    if (!anothers)
+        NS_PUT(conn, writer, 0); /* the next write begins a new burst */
+    if (left && ns_kernel_unacked(fd))
+        NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_ASK);
+    else if (left || (!anothers && !ns_burst_is_ahead(ns_conn_burst(conn))))
+        ns_push(fd, conn);
+}
+
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
-    if (ns_burst_is_anothers(conn)) {
-        NS_PUT(conn, full, 0); /* the other thread may wait for this data */
-    } else {
-        NS_PUT(conn, writer, 0);                            /* the next write begins a new burst */
-        if (ns_push_is_left(conn) && ns_kernel_unacked(fd)) /* it still sends, without a wait */
-            NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_ASK);
-        else if (!ns_burst_is_ahead(ns_conn_burst(conn)))
-            ns_push(fd, conn);
-    }
+    push_at_read(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */

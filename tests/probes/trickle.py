@@ -3,13 +3,16 @@
 #
 #   trickle.py sink PORT [NOTE]                 prints the port, and at the end how long the records took; sends a
 #                                               note after each NOTE records
-#   trickle.py send HOST PORT SIZE US COUNT     writes a record of SIZE bytes every US microseconds
+#   trickle.py send HOST PORT SIZE US COUNT [thread]
+#                                               writes a record of SIZE bytes every US microseconds; notes are read
+#                                               in between, or by another thread
 #
 # A record has its size and the time of its write. Both ends are on one machine.
 import select
 import socket
 import struct
 import sys
+import threading
 import time
 
 HEAD = struct.Struct("=Iq")
@@ -33,20 +36,32 @@ def sink(port, note=0):
     print("records %d median_us %.0f p99_us %.0f" % (len(took), took[len(took) // 2], took[len(took) * 99 // 100]))
 
 
-def send(host, port, size, interval, count):
+def read_all(connection):
+    while connection.recv(65536):
+        pass
+
+
+def send(host, port, size, interval, count, other_reads=False):
     connection = socket.create_connection((host, port))
+    reader = threading.Thread(target=read_all, args=[connection])
+    if other_reads:
+        reader.start()
     begun = time.monotonic_ns()
     for number in range(count):
         while (left := begun + number * interval * 1000 - time.monotonic_ns()) > 0:
-            if select.select([connection], [], [], left / 1e9)[0]:
+            if other_reads:
+                time.sleep(left / 1e9)
+            elif select.select([connection], [], [], left / 1e9)[0]:
                 connection.recv(65536)
         connection.sendall(HEAD.pack(size, time.monotonic_ns()).ljust(size))
     connection.shutdown(socket.SHUT_WR)
-    while connection.recv(65536):
-        pass
+    if other_reads:
+        reader.join()
+    else:
+        read_all(connection)
 
 
 if sys.argv[1] == "sink":
     sink(*map(int, sys.argv[2:]))
 else:
-    send(sys.argv[2], *map(int, sys.argv[3:]))
+    send(sys.argv[2], *map(int, sys.argv[3:7]), sys.argv[7:] == ["thread"])

@@ -167,12 +167,13 @@ waits_for_two() {
     in_time waits_for_two
 }
 
-# trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. Sets
-# median, p99 and segments.
+# trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. After each
+# note of them the far end sends something, which another thread reads if reader is thread. Sets median, p99 and segments.
 trickle() {
     local known
     ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003 "${note:-0}"
-    timeout 60 "${timed[@]}" "${@:3}" "$python" -S tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" 3>&-
+    timeout 60 "${timed[@]}" "${@:3}" "$python" -S tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" \
+        ${reader:+"$reader"} 3>&-
     ns_join server
     acks_of near >/dev/null
     segments=$(field data <(grep '^near packets' "$T/line.out"))
@@ -207,11 +208,15 @@ leaves_sooner() {
             "median $median us, without the library $without; $segments segments, without it $few"
 }
 
-@test "a trickle that nearly fills its line is left to Nagle's algorithm, also if its reader sends a note now and then" {
+@test "a trickle that nearly fills its line is left to Nagle's algorithm, also if a thread reads a note now and then" {
     local note=10 median p99 segments
     line -r 1000 10000
     trickle 1000 4000 env LD_PRELOAD="$LIBRARY"
     echo "$segments segments, median $median us"
+    holds "$segments < 1500"
+    line -r 1000 10000
+    reader=thread trickle 1000 4000 env LD_PRELOAD="$LIBRARY"
+    echo "$segments segments, median $median us, if another thread reads the notes"
     holds "$segments < 1500"
     line -r 4000 10000 # the control: this line has room for a segment for each record
     trickle 1000 2000 env LD_PRELOAD="$LIBRARY"
