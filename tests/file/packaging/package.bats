@@ -152,9 +152,9 @@ deb_files() {
 }
 
 @test "one call of dpkg upgrades both packages, also from 0.2.0, in which the observing library was in the other one" {
-    local before owner info=$T/root/var/lib/dpkg/info observer=/usr/lib/$(gcc -print-multiarch)/libnagleshim-observe.so
-    local version machine
+    local before owner version machine observer info=$T/root/var/lib/dpkg/info
     [[ $EUID -eq 0 ]] || ns_skip "only root installs packages"
+    observer=/usr/lib/$(gcc -print-multiarch)/libnagleshim-observe.so
     version=$(dpkg-deb -f "$PACKAGES"/nagleshim_*.deb Version)
     machine=$(dpkg --print-architecture)
     while read -r before owner; do
