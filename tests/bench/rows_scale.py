@@ -49,6 +49,7 @@ def bench_scale(bench):
 
 def bench_calls(bench):
     for kind, title, most in (("pipe", "write to a pipe", 40), ("tcp", "write to a TCP socket, nodelay", 80),
+                              ("read", "read from a TCP socket that writes nothing", 320),
                               ("poll", "poll with nothing pending", 40),
                               ("select", "select with nothing pending", 40)):
         name = f"added to one call: {title}"

@@ -4,8 +4,9 @@
  * Usage: bench_scale calls SOCKETS THREADS COUNT: each thread writes 100 * COUNT bytes to a
  *                                         its own connection, and makes a call that could wait
  *                                         after each, while SOCKETS more are open;
- *        bench_scale pipe|tcp|poll|select SOCKETS 1 COUNT: 100 * COUNT bytes are written to a pipe
- *                                         or to a connection, or a pipe is asked for room as often;
+ *        bench_scale pipe|tcp|read|poll|select SOCKETS 1 COUNT: 100 * COUNT bytes are written to a
+ *                                         pipe or to a connection, or read from a connection that
+ *                                         writes nothing, or a pipe is asked for room as often;
  *        bench_scale ready SOCKETS: half of the sockets are accepted, and each has written and
  *                                         read a byte; says "ready", and ends when its standard
  *                                         input does. */
@@ -15,6 +16,7 @@
 enum { BATCH = 100, TO_ONE_LISTENER = 10000 };
 
 static ssize_t (*read_directly)(int, void *, size_t);
+static ssize_t (*write_directly)(int, const void *, size_t);
 static size_t count;
 
 struct pair {
@@ -90,6 +92,19 @@ static bool has_room(bool selects, int fd)
     return selects ? select(fd + 1, NULL, &writes, NULL, NULL) == 1 : poll(&room, 1, -1) == 1;
 }
 
+static void read_bytes(void)
+{
+    char byte, batch[BATCH] = {0};
+    const struct pair *pair = open_pairs(1);
+    for (size_t i = 0; i < count; i++) {
+        if (write_directly(pair->near, batch, BATCH) != BATCH)
+            die_errno("write");
+        for (int j = 0; j < BATCH; j++)
+            if (read(pair->far, &byte, 1) != 1)
+                die_errno("read");
+    }
+}
+
 /* Calls of one thread, with nothing pending. */
 static void run_calls(const char *kind)
 {
@@ -131,15 +146,18 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "ready") == 0)
         return be_ready(parse_count(argv[2]));
     if (argc != 5)
-        usage_error("needs calls|pipe|tcp|poll|select SOCKETS THREADS COUNT");
+        usage_error("needs calls|pipe|tcp|read|poll|select SOCKETS THREADS COUNT");
     sockets = parse_count(argv[2]);
     also = parse_count(argv[3]);
     count = parse_count(argv[4]);
     allow_files(sockets + 2 * also + 64);
     *(void **)&read_directly = libc_symbol("read");
+    *(void **)&write_directly = libc_symbol("write");
     open_sockets(sockets);
     if (strcmp(argv[1], "calls") == 0)
         run_threads(also);
+    else if (strcmp(argv[1], "read") == 0)
+        read_bytes();
     else
         run_calls(argv[1]);
     return 0;
