@@ -205,13 +205,20 @@ static inline bool ns_ack_shows(struct ns_ack_state state, unsigned epoch)
                        : state.data == NS_ACK_SENT;
 }
 
-/* size bytes were read at the time us, by a thread whose waits are counted by epoch. late: it shows
- * that an ACK was of use, or chance; see ns_ack_is_late. */
-static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
-                               bool limited, bool late, size_t size)
+/* size bytes were read at the time us, by a thread whose waits are counted by epoch. */
+static inline void ns_ack_note(struct ns_ack_state *state, unsigned epoch, uint32_t us, size_t size)
 {
     unsigned here = ns_ack_amount(size) + (ns_ack_waits(*state, epoch) ? 0 : state->here);
     state->here = (here < 63 ? here : 63) & 63;
+    state->epoch = epoch & 0x3fff;
+    state->at = us >> 6 & 0x7fff;
+}
+
+/* The same, and the kernel may delay its ACK. late: it shows that an ACK was of use, or chance; see
+ * ns_ack_is_late. */
+static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint32_t us,
+                               bool limited, bool late, size_t size)
+{
     if (ns_ack_shows(*state, epoch)) {
         unsigned age = ns_ack_age(*state, us);
         bool sent = state->data == NS_ACK_SENT;
@@ -224,8 +231,7 @@ static inline void ns_ack_read(struct ns_ack_state *state, unsigned epoch, uint3
     state->data = NS_ACK_ANSWERED;
     if (state->interactive)
         state->data = NS_ACK_UNANSWERED;
-    state->epoch = epoch & 0x3fff;
-    state->at = us >> 6 & 0x7fff;
+    ns_ack_note(state, epoch, us, size);
 }
 
 /* The application writes; the segment carries the ACK. late: the kernel has sent one by then, which

@@ -88,9 +88,11 @@ bool ns_in_begin(int fd, struct ns_conn *conn, int flags, bool may_try)
         return false;
     }
     bool held = NS_GET(conn, held);
-    if (may_try && held && (ns_burst_is_ahead(ns_conn_burst(conn)) || ns_push_is_left(conn)))
-        return true;
-    ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
+    if (held) {
+        if (may_try && (ns_burst_is_ahead(ns_conn_burst(conn)) || ns_push_is_left(conn)))
+            return true;
+        ns_push_own(fd, conn); /* the answer to held bytes cannot have arrived */
+    }
     if (!ns_pending_any())
         return false;
     bool pending = held && ns_pending_only(fd) /* it stays in the set, for the next burst */
@@ -165,7 +167,8 @@ static void push_at_read(int fd, struct ns_conn *conn)
 /* The application has read size bytes of data. */
 static void took(int fd, struct ns_conn *conn, int flags, size_t size)
 {
-    push_at_read(fd, conn);
+    if (NS_GET(conn, writer) || NS_GET(conn, held))
+        push_at_read(fd, conn);
     if (NS_GET(conn, ack) != NS_ACK_BEFORE_WAIT)
         return;
     if (__builtin_expect(!ns_thread.id, 0)) /* from now on its waits are counted */
@@ -185,6 +188,11 @@ static void took(int fd, struct ns_conn *conn, int flags, size_t size)
     uint32_t us = due || unseen ? ns_push_time(coarse) : 0;
     if (unseen)
         suspect(fd, conn, &state, us);
+    if (!state.interactive && state.data == NS_ACK_ANSWERED) { /* as all reads of a stream */
+        ns_ack_note(&state, ns_thread.waits, us, size);
+        ns_conn_ack_put(conn, state);
+        return;
+    }
     bool late = ns_ack_shows(state, ns_thread.waits) &&
                 has_waited(fd, conn, state, ns_ack_age(state, us), size);
     ns_ack_read(&state, ns_thread.waits, us, ns_delack_is_ours(conn), late, size);
