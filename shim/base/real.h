@@ -68,7 +68,7 @@ extern struct ns_real ns_real;
          ? ns_real.name                                                                            \
          : (__typeof__(ns_real.name))ns_real_load(NS_CALL_##name))
 
-/* The same after start-up (if ns_fd_is_open). Not for calls that glibc before 2.34 has in
+/* The same after start-up (if ns_fd_has_place). Not for calls that glibc before 2.34 has in
  * libpthread or libdl. */
 #define NS_NEXT(name) (ns_real.name)
 

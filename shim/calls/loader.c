@@ -26,7 +26,7 @@ void ns_loader_start(void)
 /* Nothing is done without rules or after a seccomp filter. */
 bool ns_loader_acts(void)
 {
-    return ns_fd_is_open(0) && !ns_process_is_disabled();
+    return ns_fd_has_place(0) && !ns_process_is_disabled();
 }
 
 void ns_loader_finds(const char *name, const struct ns_object *object)

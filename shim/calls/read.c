@@ -46,7 +46,7 @@ __attribute__((noinline)) static ssize_t read_managed(int fd, void *data, size_t
 
 NS_EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-    if (!ns_fd_is_open(fd))
+    if (!ns_fd_has_place(fd))
         return read_managed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
     bool passes = !ns_fd_is_conn(conn) || !ns_conn_is_tracked(conn);

@@ -170,7 +170,7 @@ void ns_rights_sent(int fd, const struct msghdr *message, void (*visit)(int fd))
 {
     enum { MOST = 128 * 1024 }; /* the kernel refuses larger ones (net.core.optmem_max) */
     uintptr_t known = (uintptr_t)&known;
-    if (ns_fd_any() && !ns_process_is_disabled() && ns_fd_is_open(fd) &&
+    if (ns_fd_any() && !ns_process_is_disabled() && ns_fd_has_place(fd) &&
         ns_fd_lookup(fd) == NS_FD_UNIX && ns_kernel_can_read(message, sizeof *message, &known) &&
         (uint32_t)message->msg_controllen <= MOST &&
         ns_kernel_can_read(message->msg_control, (uint32_t)message->msg_controllen, &known))

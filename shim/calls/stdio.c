@@ -25,7 +25,7 @@ void ns_stdio_reads(int fd)
  * or its data is in the stream's buffer. */
 static struct ns_conn *before(const FILE *stream)
 {
-    if (!ns_fd_is_open(0) || stream->_IO_read_ptr < stream->_IO_read_end)
+    if (!ns_fd_has_place(0) || stream->_IO_read_ptr < stream->_IO_read_end)
         return NULL;
     struct ns_conn *conn = ns_socket_managed(stream->_fileno, false);
     if (conn) {

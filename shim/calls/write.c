@@ -30,7 +30,7 @@ __attribute__((noinline)) static ssize_t write_managed(int fd, const void *data,
 
 NS_EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-    if (!ns_fd_is_open(fd))
+    if (!ns_fd_has_place(fd))
         return write_managed(fd, data, size);
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (__builtin_expect(passes(fd, conn, false), 1))
@@ -63,7 +63,7 @@ static void rights_sent(int fd, const struct mmsghdr *messages, int from, unsign
     }                                                                                              \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
-        struct ns_conn *conn = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;               \
+        struct ns_conn *conn = ns_fd_has_place(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;             \
         if (__builtin_expect((may) && passes(fd, conn, sockets_only), 1) ||                        \
             ((flags) == 0 && ns_fd_is_conn(conn) && ns_out_goes_on(fd, conn)))                     \
             return NS_REAL(name) arguments;                                                        \

@@ -136,7 +136,7 @@ struct ns_conn *ns_conn_make(void)
     return conn;
 }
 
-bool ns_conn_hold(struct ns_conn *conn)
+bool ns_conn_ref(struct ns_conn *conn)
 {
     uint32_t references = atomic_load(&conn->references);
     do {
@@ -146,7 +146,7 @@ bool ns_conn_hold(struct ns_conn *conn)
     return true;
 }
 
-void ns_conn_drop(struct ns_conn *conn)
+void ns_conn_unref(struct ns_conn *conn)
 {
     if (atomic_fetch_sub(&conn->references, 1) != 1)
         return;

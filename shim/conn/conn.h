@@ -165,10 +165,10 @@ static inline int ns_conn_wants_nodelay(const struct ns_conn *conn)
 struct ns_conn *ns_conn_make(void);
 
 /* Take a reference. False if none was left: the object may be another connection's. */
-bool ns_conn_hold(struct ns_conn *conn);
+bool ns_conn_ref(struct ns_conn *conn);
 
 /* Drop a reference. The last one releases the object. */
-void ns_conn_drop(struct ns_conn *conn);
+void ns_conn_unref(struct ns_conn *conn);
 
 /* The view of a connection, or NULL. With make, a missing one is allocated, and NULL means that no
  * memory was left. It is never freed, since a thread may be reading it. */

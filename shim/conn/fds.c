@@ -28,53 +28,53 @@ static struct ns_conn *_Atomic *chunk_of(unsigned number)
     return number < NS_FD_CHUNK ? ns_fd_first : atomic_load(&ns_fd_chunks[number / NS_FD_CHUNK]);
 }
 
-/* The entry of fd, which is allocated if said needs one. NULL: there is no entry, or no memory. */
-static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *said)
+/* The place of fd, allocated if entry needs one. NULL: the table has none, or no memory. */
+static struct ns_conn *_Atomic *place(int fd, const struct ns_conn *entry)
 {
     unsigned number = (unsigned)fd;
-    if (!ns_fd_is_open(fd))
+    if (!ns_fd_has_place(fd))
         return NULL;
     struct ns_conn *_Atomic *chunk = chunk_of(number);
-    if (!chunk && said != NS_FD_UNKNOWN && !ns_process_is_disabled())
+    if (!chunk && entry != NS_FD_UNKNOWN && !ns_process_is_disabled())
         chunk =
             ns_pages_put(&ns_fd_chunks[number / NS_FD_CHUNK], NULL, NS_FD_CHUNK * sizeof *chunk);
-    bool uses = chunk && (ns_fd_is_conn(said) || said == NS_FD_FILE);
+    bool uses = chunk && (ns_fd_is_conn(entry) || entry == NS_FD_FILE);
     unsigned end = atomic_load_explicit(&ns_fd_used, memory_order_relaxed);
     while (uses && end <= number && !atomic_compare_exchange_weak(&ns_fd_used, &end, number + 1))
         ;
     return chunk ? &chunk[number % NS_FD_CHUNK] : NULL;
 }
 
-static void drop(struct ns_conn *said)
+static void drop(struct ns_conn *entry)
 {
-    if (ns_fd_is_conn(said))
-        ns_conn_drop(said);
+    if (ns_fd_is_conn(entry))
+        ns_conn_unref(entry);
 }
 
-bool ns_fd_set(int fd, struct ns_conn *said)
+bool ns_fd_set(int fd, struct ns_conn *entry)
 {
-    struct ns_conn *_Atomic *at = place(fd, said);
-    struct ns_conn *was = at ? atomic_load(at) : said;
+    struct ns_conn *_Atomic *at = place(fd, entry);
+    struct ns_conn *was = at ? atomic_load(at) : entry;
     /* Without a write if nothing changes: it would copy the page in a forked child. gcc 12.2 -O2
      * for s390x and ppc64el lets atomic_exchange store the old value. */
-    bool sets = at && (was != said || ns_fd_is_conn(said));
-    while (sets && !atomic_compare_exchange_weak(at, &was, said))
+    bool sets = at && (was != entry || ns_fd_is_conn(entry));
+    while (sets && !atomic_compare_exchange_weak(at, &was, entry))
         ;
     drop(was);
     return at != NULL;
 }
 
-void ns_fd_fill(int fd, struct ns_conn *said)
+void ns_fd_fill(int fd, struct ns_conn *entry)
 {
-    struct ns_conn *_Atomic *at = place(fd, said);
+    struct ns_conn *_Atomic *at = place(fd, entry);
     struct ns_conn *expected = at ? atomic_load(at) : NS_FD_OTHER;
-    if (!ns_fd_may_be_socket(expected) || !atomic_compare_exchange_strong(at, &expected, said))
-        drop(said);
+    if (!ns_fd_may_be_socket(expected) || !atomic_compare_exchange_strong(at, &expected, entry))
+        drop(entry);
 }
 
 struct ns_conn *ns_fd_make(int fd)
 {
-    struct ns_conn *conn = ns_fd_is_open(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
+    struct ns_conn *conn = ns_fd_has_place(fd) ? ns_conn_make() : NS_FD_UNKNOWN;
     return ns_fd_set(fd, conn) ? conn : NULL; /* even without memory the old entry is removed */
 }
 

@@ -27,12 +27,12 @@ extern struct ns_conn *_Atomic ns_fd_first[NS_FD_CHUNK];
 extern struct ns_conn *_Atomic *_Atomic ns_fd_chunks[NS_FD_CHUNKS];
 
 /* Does the table exist, and does it have a place for fd? */
-static inline bool ns_fd_is_open(int fd)
+static inline bool ns_fd_has_place(int fd)
 {
     return (unsigned)fd < atomic_load_explicit(&ns_fd_limit, memory_order_relaxed);
 }
 
-/* The entry of fd. Only if ns_fd_is_open(fd). */
+/* The entry of fd. Only if ns_fd_has_place(fd). */
 static inline struct ns_conn *ns_fd_lookup(int fd)
 {
     unsigned number = (unsigned)fd;
@@ -48,22 +48,22 @@ static inline struct ns_conn *ns_fd_lookup(int fd)
     return atomic_load_explicit(&chunk[number], memory_order_acquire);
 }
 
-static inline bool ns_fd_is_conn(const struct ns_conn *said)
+static inline bool ns_fd_is_conn(const struct ns_conn *entry)
 {
-    return (uintptr_t)said > (uintptr_t)NS_FD_UNIX;
+    return (uintptr_t)entry > (uintptr_t)NS_FD_UNIX;
 }
 
 /* May it be a TCP socket that was not looked up? So may a file that was closed unseen. */
-static inline bool ns_fd_may_be_socket(const struct ns_conn *said)
+static inline bool ns_fd_may_be_socket(const struct ns_conn *entry)
 {
-    return said == NS_FD_UNKNOWN || said == NS_FD_FILE;
+    return entry == NS_FD_UNKNOWN || entry == NS_FD_FILE;
 }
 
 /* The connection of fd; NULL if the table has none. */
 static inline struct ns_conn *ns_fd_conn(int fd)
 {
-    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NULL;
-    return ns_fd_is_conn(said) ? said : NULL;
+    struct ns_conn *entry = ns_fd_has_place(fd) ? ns_fd_lookup(fd) : NULL;
+    return ns_fd_is_conn(entry) ? entry : NULL;
 }
 
 /* Does fd, which named conn before a call, still name it? While the call waited, another thread may
@@ -81,12 +81,12 @@ static inline bool ns_fd_any(void)
 
 /* Set the entry of fd to a connection, whose reference the caller gives away, or to one of the
  * values above. The connection that fd named before loses a reference. Returns false if the table
- * has no room for fd; then said has lost its reference. */
-bool ns_fd_set(int fd, struct ns_conn *said);
+ * has no room for fd; then entry has lost its reference. */
+bool ns_fd_set(int fd, struct ns_conn *entry);
 
-/* The same only if ns_fd_may_be_socket. Otherwise said loses its reference. For lookups that two
+/* The same only if ns_fd_may_be_socket. Otherwise entry loses its reference. For lookups that two
  * threads may make at the same time. */
-void ns_fd_fill(int fd, struct ns_conn *said);
+void ns_fd_fill(int fd, struct ns_conn *entry);
 
 /* Make a new connection and let fd name it. NULL if there is no room or no memory. */
 struct ns_conn *ns_fd_make(int fd);

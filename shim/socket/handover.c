@@ -201,13 +201,13 @@ void ns_handover_duplicated(int from, int to)
         return;
     if (ns_socket_may_be_inherited(from)) /* the other number may have been asked about earlier */
         ns_socket_arrived(from, NS_USED);
-    struct ns_conn *conn = ns_fd_is_open(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
-    if (!ns_fd_is_conn(conn) || !ns_conn_hold(conn)) {
+    struct ns_conn *conn = ns_fd_has_place(from) ? ns_fd_lookup(from) : NS_FD_UNKNOWN;
+    if (!ns_fd_is_conn(conn) || !ns_conn_ref(conn)) {
         ns_fd_set(to, ns_fd_is_conn(conn) ? NS_FD_UNKNOWN : conn);
         return;
     }
     if (!ns_fd_names(from, conn)) { /* another thread has closed it, and conn may be another's */
-        ns_conn_drop(conn);
+        ns_conn_unref(conn);
         ns_fd_set(to, NS_FD_UNKNOWN);
         return;
     }

@@ -38,8 +38,8 @@ static void count(struct ns_conn *conn, const struct ns_rule *rule)
     ns_status_took(rule);
 }
 
-/* No rule matches this socket. */
-static void leave_alone(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
+/* The socket is left alone. */
+static void no_rule_matches(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
@@ -109,7 +109,7 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
     bool partly = listens && !(NS_GET(conn, flags) & NS_LISTENER_SETTLED);
     ns_option_apply(fd, conn, partly ? NULL : rule);
     if (!rule) {
-        leave_alone(fd, conn, kind);
+        no_rule_matches(fd, conn, kind);
         return;
     }
     NS_PUT(conn, rule, rule);
@@ -229,7 +229,7 @@ static struct ns_conn *found(int fd, enum ns_arrival how)
 
 void ns_socket_arrived(int fd, enum ns_arrival how)
 {
-    if (!ns_fd_is_open(fd) || ns_has_other_fds() ||
+    if (!ns_fd_has_place(fd) || ns_has_other_fds() ||
         (how != NS_HANDED_ON && !ns_fd_may_be_socket(ns_fd_lookup(fd))))
         return;
     if (ns_socket_may_be_inherited(fd))
@@ -304,8 +304,8 @@ void ns_socket_accepted(int listener, int fd, int flags)
         return;
     struct ns_conn *from = ns_socket_use(listener, true);
     if (!from || NS_GET(from, kind) != NS_CONN_LISTENER) {
-        struct ns_conn *said = ns_fd_is_open(listener) ? ns_fd_lookup(listener) : NS_FD_UNKNOWN;
-        ns_fd_set(fd, from ? NS_FD_UNKNOWN : ns_fd_is_conn(said) ? NS_FD_OTHER : said);
+        struct ns_conn *entry = ns_fd_has_place(listener) ? ns_fd_lookup(listener) : NS_FD_UNKNOWN;
+        ns_fd_set(fd, from ? NS_FD_UNKNOWN : ns_fd_is_conn(entry) ? NS_FD_OTHER : entry);
         return;
     }
     struct ns_conn *conn = ns_fd_make(fd);
@@ -337,12 +337,12 @@ void ns_socket_closing(int fd)
     if (ns_has_other_fds())
         return;
     struct ns_conn *conn = ns_fd_conn(fd);
-    bool held = conn && ns_conn_hold(conn);
+    bool referred = conn && ns_conn_ref(conn);
     /* This comes first, so that work that becomes pending from now on is listed under other
      * numbers. */
-    if (ns_fd_is_open(fd))
+    if (ns_fd_has_place(fd))
         ns_fd_set(fd, NS_FD_UNKNOWN);
-    if (!held)
+    if (!referred)
         return;
     NS_DEBUG(fd, "closed");
     /* The last close of a socket sends held bytes with its FIN, but this one may not be the last: a
@@ -351,5 +351,5 @@ void ns_socket_closing(int fd)
     ns_push(fd, conn);
     if (NS_GET(conn, references) > 1)
         ns_acknowledge(fd, conn); /* what is pending: it is on no list of the other descriptors */
-    ns_conn_drop(conn);
+    ns_conn_unref(conn);
 }

@@ -67,7 +67,7 @@ struct ns_conn *ns_socket_managed_slowly(int fd, bool sockets_only);
 /* The connection of fd if a rule applies to it, otherwise NULL. sockets_only: see ns_socket_use. */
 static inline struct ns_conn *ns_socket_managed(int fd, bool sockets_only)
 {
-    if (!ns_fd_is_open(fd))
+    if (!ns_fd_has_place(fd))
         return NULL;
     struct ns_conn *conn = ns_fd_lookup(fd);
     if (!ns_fd_is_conn(conn))

@@ -150,10 +150,10 @@ static inline bool ns_pending_skips(int fd, bool reads)
     uint8_t *ready = &ns_thread.ready[reads];
     if (ns_thread.corked)
         return false;
-    struct ns_conn *said = ns_fd_is_open(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
-    if (said == NS_FD_FILE)
+    struct ns_conn *entry = ns_fd_has_place(fd) ? ns_fd_lookup(fd) : NS_FD_UNKNOWN;
+    if (entry == NS_FD_FILE)
         return true;
-    if ((reads && ns_fd_is_conn(said)) || *ready < NS_PENDING_READY ||
+    if ((reads && ns_fd_is_conn(entry)) || *ready < NS_PENDING_READY ||
         *ready >= 2 * NS_PENDING_READY - 1)
         return false;
     ++*ready;

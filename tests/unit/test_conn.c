@@ -22,7 +22,7 @@ static void visit(int fd, struct ns_conn *conn, void *context)
 CHECK(check_numbers)
 {
     ns_fd_open(NUMBERS);
-    OK(ns_fd_is_open(NUMBERS - 1) && !ns_fd_is_open(NUMBERS), "the table has its limit");
+    OK(ns_fd_has_place(NUMBERS - 1) && !ns_fd_has_place(NUMBERS), "the table has its limit");
     struct ns_conn *low = ns_fd_make(5), *high = ns_fd_make(HIGH), *next = ns_fd_make(NS_FD_CHUNK);
     OK(low && high && low != high, "descriptors of any number get an object");
     OK(ns_fd_conn(5) == low && ns_fd_conn(HIGH) == high && ns_fd_conn(NS_FD_CHUNK) == next &&
@@ -43,28 +43,28 @@ CHECK(check_numbers)
 CHECK(check_references)
 {
     struct ns_conn *first = ns_conn_make(), *conn = ns_conn_make(), *other;
-    OK(first != conn && ns_conn_hold(conn), "an object can have several references");
+    OK(first != conn && ns_conn_ref(conn), "an object can have several references");
     NS_PUT(conn, kind, NS_CONN_MANAGED);
-    ns_conn_drop(conn);
+    ns_conn_unref(conn);
     OK(NS_GET(conn, kind) == NS_CONN_MANAGED, "it stays until the last one is dropped");
     NS_PUT(conn, burst, 1);
     NS_PUT(conn, ack_state, 1);
     NS_PUT(conn, held, 1);
-    ns_conn_drop(conn);
-    OK(NS_GET(conn, kind) == NS_CONN_ALONE && !ns_conn_hold(conn),
+    ns_conn_unref(conn);
+    OK(NS_GET(conn, kind) == NS_CONN_ALONE && !ns_conn_ref(conn),
        "then there is none to be had of it");
     OK((other = ns_conn_make()) == conn, "and it becomes the next one");
     OK(!NS_GET(other, burst) && !NS_GET(other, ack_state) && !NS_GET(other, held),
        "which knows nothing of the one before");
     for (int i = 0; i < 100000; i++)
-        ns_conn_drop(other), other = ns_conn_make();
+        ns_conn_unref(other), other = ns_conn_make();
     OK(other == conn, "as often as it is released");
     ns_fd_set(7, conn);
     other = ns_fd_make(7);
-    OK(other != conn && other != first && !ns_conn_hold(conn),
+    OK(other != conn && other != first && !ns_conn_ref(conn),
        "an object whose number gets another one is dropped");
     ns_fd_fill(7, conn = ns_conn_make());
-    OK(ns_fd_conn(7) == other && !ns_conn_hold(conn), "one that comes too late is, too");
+    OK(ns_fd_conn(7) == other && !ns_conn_ref(conn), "one that comes too late is, too");
     ns_fd_set(7, NS_FD_FILE);
     ns_fd_fill(7, conn = ns_conn_make());
     OK(ns_fd_conn(7) == conn, "but it takes the place of a file, which may be closed");
@@ -123,7 +123,7 @@ CHECK(check_delack)
     int fresh = ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION);
     if (fresh <= 0 || ns_kernel_set(fd, IPPROTO_TCP, NS_DELACK_OPTION, NS_DELACK_US)) {
         printf("# this kernel has no TCP_DELACK_MAX_US\n");
-        ns_conn_drop(conn), close(fd);
+        ns_conn_unref(conn), close(fd);
         return;
     }
     ns_delack_bound(fd, conn);
@@ -153,7 +153,7 @@ CHECK(check_delack)
     OK(NS_GET(conn, delack) == NS_DELACK_UNASKED && ns_delack_of_fresh() == fresh &&
            ns_kernel_get(fd, IPPROTO_TCP, NS_DELACK_OPTION) == fresh,
        "and loses it again");
-    ns_conn_drop(conn), close(fd);
+    ns_conn_unref(conn), close(fd);
 }
 
 CHECK(check_memory)

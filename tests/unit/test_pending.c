@@ -235,7 +235,7 @@ CHECK(check_far_descriptors)
               far[] = {bit + NS_PENDING_BITS, bit + 2 * NS_PENDING_BITS};
     ns_flush_pending();
     for (int i = 0; i < 2; i++) {
-        OK(ns_conn_hold(conns[i]) && ns_fd_set(far[i], conns[i]), "descriptor %d", far[i]);
+        OK(ns_conn_ref(conns[i]) && ns_fd_set(far[i], conns[i]), "descriptor %d", far[i]);
         NS_PUT(conns[i], held, 1);
     }
     ns_pending_add(far[0]);
