@@ -906,6 +906,28 @@ PYTHON
     says "$T/o.json" '[r["process"]["name"] for r in rows] == ["tcp_nodelay_client"]'
 }
 
+@test "rows that are left out are counted" {
+    # Eleven ports, of which ten have a line.
+    ns_start server "$python" -c 'import os, select, socket
+servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(11)]
+print(*(s.getsockname()[1] for s in servers), flush=True)
+ends = [s.accept()[0] for s in servers]
+print("open", flush=True)
+while True:
+    for end in select.select(ends, (), ())[0]: end.send(end.recv(9))'
+    ns_wait_for "$T/server.out" '^[0-9 ]+$'
+    # shellcheck disable=SC2046 # ports
+    ns_start client "$python" -c 'import socket, sys, time
+ends = [socket.create_connection(("127.0.0.1", int(port))) for port in sys.argv[1:]]
+while True:
+    for end in ends: end.send(b"ask") and end.recv(9)
+    time.sleep(0.01)' $(cat "$T/server.out")
+    ns_wait_for "$T/server.out" open
+    run --separate-stderr "$NS" diagnose --for 0.5 --pid "${NS_PID[server]}"
+    expect 0 stderr has "
+and 1 more row; --json writes all of them"
+}
+
 @test "connections without traffic are counted in a line of their own" {
     ns_start idle "$python" -c 'import socket, time; l = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(l.getsockname())
 a = l.accept(); print("open", flush=True); time.sleep(60)'

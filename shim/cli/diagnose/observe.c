@@ -209,7 +209,7 @@ void ns_observe_collect(struct ns_diagnosis *diagnosis)
     size_t n_broken = ns_recorded_read(directory, diagnosis);
     remove_records();
     if (n_broken)
-        NS_NOTE(diagnosis, "%zu records could not be read", n_broken);
+        NS_NOTE(diagnosis, "%s could not be read", ns_count(n_broken, "record"));
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         for (size_t j = 0; j < diagnosis->n_rows; j++)
             if (describes(diagnosis->rows[i], diagnosis->rows[j]))

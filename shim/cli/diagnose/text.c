@@ -105,7 +105,7 @@ static void print_rows(const struct ns_diagnosis *diagnosis, int columns)
             left++;
     }
     if (left)
-        ns_print(stderr, "and %zu more rows; --json writes all of them\n", left);
+        ns_print(stderr, "and %s; --json writes all of them\n", ns_count(left, "more row"));
     if (diagnosis->idle) {
         ns_print(stderr, brief ? "" : "\n");
         ns_print(stderr, "%s had no traffic\n", ns_count(diagnosis->idle, "connection"));
