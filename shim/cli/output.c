@@ -16,16 +16,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Format the arguments of a variadic function, which follow its parameter `format`, in an array. */
+/* Makes a text of the arguments of a variadic function, which follow its parameter `format`. It is
+ * valid until ns_words_forget. */
 #define NS_FORMAT(text)                                                                            \
-    do {                                                                                           \
-        va_list arguments;                                                                         \
-        va_start(arguments, format);                                                               \
-        vsnprintf(text, sizeof(text), format, arguments);                                          \
-        va_end(arguments);                                                                         \
-    } while (0)
-
-enum { TEXT_MOST = 8192 };
+    va_list arguments;                                                                             \
+    va_start(arguments, format);                                                                   \
+    char *text = formatted(format, arguments);                                                     \
+    va_end(arguments)
 
 const char *ns_cli_verb;
 static cJSON *object;
@@ -199,9 +196,16 @@ cJSON *ns_output_object(void)
     return object;
 }
 
+__attribute__((format(printf, 1, 0))) static char *formatted(const char *format, va_list arguments)
+{
+    NS_GROW(words, n_words);
+    if (vasprintf(&words[n_words], format, arguments) < 0)
+        ns_allocated(NULL);
+    return words[n_words++];
+}
+
 void ns_say(const char *format, ...)
 {
-    char text[TEXT_MOST];
     NS_FORMAT(text);
     print_line(stderr, ns_words("nagleshim%s%s: %s", ns_cli_verb ? " " : "",
                                 ns_cli_verb ? ns_cli_verb : "", text));
@@ -210,14 +214,7 @@ void ns_say(const char *format, ...)
 
 char *ns_words(const char *format, ...)
 {
-    char *text;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    va_end(arguments);
-    NS_GROW(words, n_words);
-    words[n_words++] = ns_allocated(text);
+    NS_FORMAT(text);
     return text;
 }
 
@@ -321,7 +318,6 @@ void ns_output_list(const char *list, const char *text)
 
 void ns_output_fact(const char *name, const char *format, ...)
 {
-    char text[TEXT_MOST];
     NS_FORMAT(text);
     if (!object) {
         print_line(stdout, ns_words("%s: %s", name, text));
@@ -334,7 +330,6 @@ void ns_output_fact(const char *name, const char *format, ...)
 
 void ns_output_line(const char *format, ...)
 {
-    char text[TEXT_MOST];
     NS_FORMAT(text);
     if (!object)
         print_line(stdout, text);

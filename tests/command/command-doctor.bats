@@ -128,6 +128,9 @@ CASES
     run --separate-stderr env NAGLESHIM_LOGFILE=x NAGLESHIM_LOG=verbose "$NS" doctor "$T/ordinary"
     expect 0 stderr has "warning: unknown variable NAGLESHIM_LOGFILE; did you mean NAGLESHIM_LOG_FILE?"
     expect_part stderr "warning: NAGLESHIM_LOG must be off, error, info or debug, not 'verbose'; 'error' is used"
+    # A value of any length, of which the end is said, too.
+    NAGLESHIM_POLICY_DIR=$(printf '%09000d' 1) doctor "$T/ordinary"
+    expect_part stderr "1', which does not exist: every program gets the built-in policy"
     doctor "$T/ordinary"
     expect 0 stderr is ''
 }
