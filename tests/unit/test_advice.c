@@ -48,7 +48,7 @@ static void add(struct ns_diagnosis *diagnosis, enum ns_role role, unsigned know
 {
     static const char words[] = "it's\0a \"program\"";
     struct ns_row_process *process = ns_diagnosis_process(diagnosis, getpid(), role);
-    strcpy(process->name, "it's");
+    strcpy(process->name, "it's\nit");
     strcpy(process->exe, "/opt/it's");
     process->is_reachable = known & REACHABLE;
     process->unreachable = known & UNREACHABLE ? "is linked statically" : NULL;
@@ -73,7 +73,7 @@ static bool is_line(const char *text)
 {
     char quote = '\0';
     for (const char *c = text; *c; c++) {
-        if (*c == '\n' || strncmp(c, "(null)", 6) == 0)
+        if (strncmp(c, "(null)", 6) == 0)
             return false;
         if (!quote && strncmp(c, " # ", 3) == 0)
             break;
@@ -82,7 +82,7 @@ static bool is_line(const char *text)
         else if (*c == quote || (!quote && (*c == '\'' || *c == '"')))
             quote = quote ? '\0' : *c;
     }
-    return !quote && *text;
+    return !quote && *text && !strchr(text, '\n'); /* a comment has an end, too */
 }
 
 static unsigned wrong;
@@ -103,7 +103,8 @@ static void check(struct ns_diagnosis *diagnosis, bool is_started)
     ns_diagnosis_finish(diagnosis);
     ns_report_advise(&report);
     bool is_source = report.next && strncmp(report.next, "set TCP_NODELAY, ", 17) == 0;
-    must(!report.next || is_source || is_line(report.next), "next is no line", report.next);
+    must(!report.next || (is_source ? !strchr(report.next, '\n') : is_line(report.next)),
+         "next is no line", report.next);
     must(!report.now || is_line(report.now), "now is no line", report.now);
     const struct ns_row *first = diagnosis->rows[0];
     const char *again = report.next ? strstr(report.next, " -- 'it") : NULL;

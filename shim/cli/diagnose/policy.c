@@ -168,7 +168,7 @@ static const char *start(const struct ns_report *report, struct ns_row_process *
     /* A symbolic link has another name than the executable. */
     bool is_link = strcmp(ns_path_base(process->exe), process->name) != 0;
     if (process->origin.has_variables)
-        program = ns_words("PROGRAM  # the one that starts %s", process->name);
+        program = ns_words("PROGRAM  # the one that starts %s", ns_words_quoted(process->name));
     else if (process->words_size == 0)
         program =
             ns_words("%s ITS ARGUMENTS", ns_words_quoted(is_link ? process->name : process->exe));
@@ -272,7 +272,7 @@ static const char *treat(const struct ns_report *report, const struct ns_row *ro
     return report->program && !row->is_mptcp
                ? follow(report)
                : ns_words("set TCP_NODELAY, or write each request at once, in the source of %s",
-                          process->name);
+                          ns_words_quoted(process->name));
 }
 
 /* What may decide a doubt: the view from inside, or, of a process that cannot be started again with
