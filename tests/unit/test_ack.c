@@ -337,6 +337,7 @@ static const struct peer peers[] = {
     {"after 10 ms", "w r2", "r1 s10 w w", true, 3, false, 0},
     {"one in 40", "w r1 i40 r1", "r1 w i40 w", true, 3, false, 0},
     {"jitter", "w r2", "r1 w w", true, 45, true, 20},
+    {"one in 9 pauses for 42 ms", "w r2", "r1 w i9 s42 w", true, 30, true, 0},
     {"requests in two pieces, held", "r2 s5 w", "w w r1", true, 4, false, 0},
     {"one in 40", "r1 i40 r1 s5 w", "w i40 w r1", true, 4, true, 0},
     {"an answer in two pieces", "w r2", "r1 w w", false, 0, false, 0},
