@@ -51,7 +51,7 @@ struct ns_conn {
     _Atomic uint8_t in_flight;      /* something was sent, perhaps not acknowledged yet: below */
     _Atomic uint8_t held;           /* the kernel may hold bytes of a burst, which a push sends */
     _Atomic uint8_t delack;         /* TCP_DELACK_MAX_US: enum ns_delack */
-    _Atomic uint16_t full;          /* waits before writes, or the time left to Nagle: push.h */
+    _Atomic uint16_t full;          /* waits before writes; from NS_FULL_ASK on the line is full */
     _Atomic uint8_t peer;           /* index of what is learned of it: learned.h; 0: not known */
     _Atomic uint8_t asks;           /* times that the kernel may be asked for its mode: in.c */
     _Atomic uint16_t rtt;           /* 1 + the shortest round trip in ms; 0: not asked for yet */

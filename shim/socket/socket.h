@@ -25,9 +25,10 @@ void ns_socket_listening(int fd);
 /* After accept() returned fd, or -1. flags are accept4's. */
 void ns_socket_accepted(int listener, int fd, int flags);
 
-/* fd came into the process in another way. Its rule is chosen at its first use. It was handed on by
- * another process (inherited, or in a message); or it is about to be used, by a call that works on
- * sockets only or not: looks it up in the kernel if the table does not know it. */
+/* fd came into the process in another way: asks the kernel what it is. If it is a TCP socket, its
+ * rule is chosen at its first use. NS_HANDED_ON: another process has handed it on (inherited, or in
+ * a message). Otherwise a call is about to use it, and the kernel is asked only if the table does
+ * not know it; NS_USED_AS_SOCKET: a call that works on sockets only. */
 enum ns_arrival { NS_HANDED_ON, NS_USED, NS_USED_AS_SOCKET };
 void ns_socket_arrived(int fd, enum ns_arrival how);
 

@@ -67,11 +67,11 @@ static inline unsigned ns_ack_age(struct ns_ack_state state, uint32_t us)
     return (((us >> 6) - (unsigned)state.at) & 0x7fff) << 6;
 }
 
-/* Would data that waited for a delayed ACK come after us microseconds, of which it was on the way
- * for so many round trips of rtt microseconds? limited: the library has limited the delay, perhaps
- * when an ACK was due after the kernel's longer one. clump: several times as much has come as
- * before. Then some waited, and the peer may have let go of it before the ACK, as Linux does after
- * 17 writes that it could not join. */
+/* Data has come us microseconds after the last read. Is it as late as if the peer had waited for a
+ * delayed ACK? Such data takes the delay, and so many round trips (trips) of rtt microseconds.
+ * limited: the library has limited the delay, perhaps when an ACK was already due after the
+ * kernel's longer one. clump: several times as much has come as before. Then it waited, perhaps for
+ * less than the delay, as Linux sends what it holds after 17 writes that it could not join. */
 static inline bool ns_ack_is_late(unsigned rtt, unsigned us, unsigned trips, bool limited,
                                   bool clump)
 {

@@ -133,9 +133,9 @@ static inline enum ns_burst_step ns_burst_held(struct ns_burst *burst, unsigned 
     return late ? NS_BURST_LATE : NS_BURST_GO_ON;
 }
 
-/* Counts the writes between two waits on a connection that only sends. Is this one held? It is if
- * it follows another one, or two where there was only one to hold last time. Returns how many it
- * follows, or 0. */
+/* On a connection that only sends: is this write held? It is if it follows another one without a
+ * wait in between; if only one write could be held last time, it must follow two. Returns the
+ * number of writes that it follows, or 0: it is not held for this reason. */
 static inline unsigned ns_burst_follows(struct ns_burst *burst, unsigned from, uint8_t wait)
 {
     bool second = burst->crossing && burst->wait == wait;
@@ -185,8 +185,8 @@ static inline unsigned ns_burst_waits(const struct ns_burst *burst, uint8_t wait
 /* If several requests are outstanding, the answer to an earlier one is there, unread, when the next
  * one is written. Then no read waits for the answer to what was written last: it is left to Nagle's
  * algorithm, and a read pushes it only if it finds nothing. Must the kernel be asked about unread
- * data? It is before one burst in NS_BURST_SAMPLE, and from the first one that has some on until
- * NS_BURST_ASKS have none. */
+ * data before this burst? It is asked before one burst in NS_BURST_SAMPLE; and, once there was
+ * some, before each one, until there was none before NS_BURST_ASKS of them. */
 static inline bool ns_burst_asks(const struct ns_burst *burst, uint32_t waits)
 {
     return burst->writes == 0 && (burst->asks || waits % NS_BURST_SAMPLE == 0);

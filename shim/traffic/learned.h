@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a connection learns about ACKs, the next one knows: the connections to one address and port,
  * and those that came to one port of this machine, share an entry of a fixed table. An entry is a
- * number, whose meaning is a pure function. */
+ * number on the scale below. Pure functions say which one a connection has, and begins with. */
 #ifndef NS_LEARNED_H
 #define NS_LEARNED_H
 

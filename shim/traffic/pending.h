@@ -139,12 +139,13 @@ void ns_flush_pushes(void);
 /* After a wait that has not blocked: send what has been pending for NS_PENDING_WAITS waits. */
 void ns_flush_old(void);
 
-/* Is the next call on fd, which has no rule, not asked about? Calls on files do not wait, and those
- * of a program that writes a log, copies from a pipe or serves many peers hardly ever: after
- * NS_PENDING_READY reads, or writes, that would not have waited, one in as many is asked about. If
- * such a call waits after all, Nagle's algorithm sends the bytes as without the library. A cork
- * would not, so with a cork in the set each call is asked about; and so is each read from a
- * connection, whose data may wait for the ACK of what was read. */
+/* May the next call on fd, to which no rule applies, be made without asking whether it waits? Calls
+ * on files never wait. Those of a program that writes a log, copies from a pipe or serves many
+ * peers hardly ever do: after NS_PENDING_READY reads, or writes, in a row that would not have
+ * waited, the kernel is asked about one in as many. If another one waits after all, Nagle's
+ * algorithm sends the bytes as without the library. A cork would not, so each call is asked about
+ * while a burst of the set is corked; and so is each read from a connection, whose data may wait
+ * for the ACK of what was read. */
 static inline bool ns_pending_skips(int fd, bool reads)
 {
     uint8_t *ready = &ns_thread.ready[reads];
