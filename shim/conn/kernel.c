@@ -6,6 +6,7 @@
 #include "base/system.h"
 
 #include <limits.h>
+#include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -63,14 +64,26 @@ unsigned ns_kernel_segment(int fd)
     return ask_line(fd, info) ? info[ADVMSS] - TIMESTAMPS : UINT_MAX;
 }
 
+/* Is at least half of the send buffer in use? It counts the memory of segments: of small ones some
+ * 800 bytes each, and of those that Nagle's algorithm joins only their data. */
+static bool fills_buffer(int fd)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof memory;
+    return NS_QUIETLY(NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_MEMINFO, memory, &size)) == 0 &&
+           memory[SK_MEMINFO_WMEM_QUEUED] >= memory[SK_MEMINFO_SNDBUF] / 2;
+}
+
 /* Few segments fill no line: perhaps the peer delays its ACKs, and Nagle's algorithm would wait. */
 bool ns_kernel_line_is_full(int fd, bool answers)
 {
-    enum { FEW = 8, SLACK_US = 4000 };
+    enum { FEW = 8, SLACK_US = 4000, LAN_US = 1000 };
     uint32_t info[WORDS];
-    return ask_line(fd, info) && info[UNACKED] >= FEW &&
-           (info[UNSENT] ||
-            info[RTT] > info[MIN_RTT] + info[MIN_RTT] / (answers ? 1 : 8) + SLACK_US);
+    return ask_line(fd, info) &&
+           ((info[UNACKED] >= FEW &&
+             (info[UNSENT] ||
+              info[RTT] > info[MIN_RTT] + info[MIN_RTT] / (answers ? 1 : 8) + SLACK_US)) ||
+            (info[MIN_RTT] > LAN_US && fills_buffer(fd)));
 }
 
 int ns_kernel_set(int fd, int level, int option, int value)

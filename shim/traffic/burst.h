@@ -112,7 +112,7 @@ static inline bool ns_burst_is_timed(const struct ns_burst *burst, unsigned from
 enum ns_burst_step {
     NS_BURST_GO_ON, /* nothing to do */
     NS_BURST_HOLD,  /* let the kernel hold this write and the next ones */
-    NS_BURST_LATE,  /* push: what is held has waited for too long */
+    NS_BURST_LATE,  /* push: what is held has waited for too long; or a burst is too slow for one */
 };
 
 /* Counts one more write of a burst that the kernel holds. now: milliseconds. pause: milliseconds
@@ -164,7 +164,7 @@ static inline enum ns_burst_step ns_burst_write(struct ns_burst *burst, unsigned
     if (!slow)
         return NS_BURST_HOLD;
     burst->writes = 1;
-    return NS_BURST_GO_ON;
+    return burst->crossing && !burst->second ? NS_BURST_GO_ON : NS_BURST_LATE;
 }
 
 /* What was held is sent at the time now: the burst has ended. */

@@ -67,7 +67,8 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 }
 
 /* Is the next write left to Nagle's algorithm, since its line is full? The kernel is asked after
- * every NS_FULL_ASK waits of the program. The bytes are marked as held, so that a read that blocks
+ * every NS_FULL_ASK waits of the program, and after a late write, which may have waited for room in
+ * the send buffer. The bytes are marked as held, so that a read that blocks
  * pushes them, and not listed, so that other waits do not. */
 static bool leaves_to_nagle(int fd, struct ns_conn *conn)
 {
@@ -75,7 +76,7 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn)
     uint16_t full = NS_GET(conn, full);
     if (full >= NS_FULL_ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
         full %= NS_FULL_ASK;
-    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits))
+    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_ASK - 1)
         return full >= NS_FULL_ASK;
     full++;
     if (full >= NS_FULL_END) {
@@ -108,10 +109,12 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
     ns_conn_burst_put(conn, burst);
     if (NS_GET(conn, writer)) /* another thread may have begun it */
         NS_PUT(conn, writer, ns_thread.id);
-    if (__builtin_expect(step == NS_BURST_LATE, 0))
+    if (__builtin_expect(step == NS_BURST_LATE, 0)) {
         ns_push(fd, conn);
-    else
+        NS_PUT(conn, full, NS_FULL_ASK - 1);
+    } else {
         ns_pending_add(fd);
+    }
 }
 
 /* One more write of a burst that is not held: the kernel holds it if it is one of many. */
@@ -136,6 +139,8 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
     ns_conn_burst_put(conn, burst);
     if (step == NS_BURST_HOLD)
         hold(fd, conn, mode);
+    else if (step == NS_BURST_LATE)
+        NS_PUT(conn, full, NS_FULL_ASK - 1);
 }
 
 /* Apart, because the path of other writes saves no registers then. */

@@ -3,9 +3,9 @@
 #
 #   trickle.py sink PORT [NOTE]                 prints the port, and at the end how long the records took; sends a
 #                                               note after each NOTE records
-#   trickle.py send HOST PORT SIZE US COUNT [thread]
+#   trickle.py send HOST PORT SIZE US COUNT [BUFFER [thread]]
 #                                               writes a record of SIZE bytes every US microseconds; notes are read
-#                                               in between, or by another thread
+#                                               in between, or by another thread. BUFFER: SO_SNDBUF; 0: the kernel's
 #
 # A record has its size and the time of its write. Both ends are on one machine.
 import select
@@ -41,8 +41,10 @@ def read_all(connection):
         pass
 
 
-def send(host, port, size, interval, count, other_reads=False):
+def send(host, port, size, interval, count, buffer=0, other_reads=False):
     connection = socket.create_connection((host, port))
+    if buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     reader = threading.Thread(target=read_all, args=[connection])
     if other_reads:
         reader.start()
@@ -64,4 +66,4 @@ def send(host, port, size, interval, count, other_reads=False):
 if sys.argv[1] == "sink":
     sink(*map(int, sys.argv[2:]))
 else:
-    send(sys.argv[2], *map(int, sys.argv[3:7]), sys.argv[7:] == ["thread"])
+    send(sys.argv[2], *map(int, sys.argv[3:8]), other_reads=sys.argv[8:] == ["thread"])

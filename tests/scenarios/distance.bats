@@ -173,7 +173,7 @@ trickle() {
     local known
     ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003 "${note:-0}"
     timeout 60 "${timed[@]}" "${@:3}" "$python" -S tests/probes/trickle.py send 10.99.0.2 "$port" 100 "$1" "$2" \
-        ${reader:+"$reader"} 3>&-
+        "${buffer:-0}" ${reader:+"$reader"} 3>&-
     ns_join server
     acks_of near >/dev/null
     segments=$(field data <(grep '^near packets' "$T/line.out"))
@@ -222,6 +222,22 @@ leaves_sooner() {
     trickle 1000 2000 env LD_PRELOAD="$LIBRARY"
     echo "$segments segments where there is room, median $median us"
     holds "$segments > 1000"
+}
+
+# The send buffer counts the memory of a segment, which is several times that of its 100 bytes. With an interval of 0 us, the
+# program has no wait but for room in the buffer.
+@test "records that fill a small send buffer are left to Nagle's algorithm, with waits between them and without" {
+    local buffer=2048 interval median p99 segments
+    for interval in 1000 0; do
+        line 10000
+        trickle "$interval" 2000 env LD_PRELOAD="$LIBRARY"
+        echo "each $interval us: $segments segments"
+        holds "$segments < 500"
+    done
+    line 10000
+    trickle 0 2000 env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{"send": "nodelay"}]}'
+    echo "$segments segments with TCP_NODELAY"
+    holds "$segments > 700"
 }
 
 @test "requests of which several are outstanding are not left to Nagle's algorithm where round trips vary" {
