@@ -732,6 +732,17 @@ leftover() {
     [[ ${lines[0]} == /dev/shm/nagleshim.* ]]
 }
 
+@test "another user's directories with the names of those for records do not keep the command at work" {
+    local opened
+    [[ $EUID -eq 0 ]] && unshare --mount true 2>/dev/null || cannot_here "only root can make them another user's"
+    ns_needs_strace
+    mkdir "$T/shm"
+    unshare --mount bash -c 'mount -t tmpfs none "$0" && mkdir -m 700 "$0"/nagleshim.diagnose.xxx{a..z}{a..z}{a..g} &&
+        chown 65534 "$0"/* && TMPDIR=$0 strace -f -qq -e trace=openat -o "$1" "${@:2}"' "$T/shm" "$T/calls" "$NS" diagnose -- true
+    opened=$(grep -c 'nagleshim.diagnose.xxx' "$T/calls")
+    [[ $opened -gt 1000 && $opened -le 4096 ]] || wrong "$opened of 4732 were opened"
+}
+
 @test "no record and no directory is left behind, however the program ends" {
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"

@@ -22,6 +22,8 @@
 
 #define PREFIX "nagleshim.diagnose."
 
+enum { SWEPT_MOST = 4096 };
+
 /* Is the directory in memory? On a disk, a process that writes to a mapped file sometimes waits for
  * the file system (mostly its journal), and is killed if the disk is full. */
 static bool is_memory(const char *directory)
@@ -64,15 +66,17 @@ static int take_directory(const char *path)
     return -1;
 }
 
-/* Removes what killed commands of this user have left in this place. */
+/* Removes what killed commands of this user have left in this place, where others may have made
+ * very many directories of such names. */
 static void sweep(const char *place)
 {
-    NS_AUTO_GLOB glob_t found = {0};
-    glob(ns_words("%s/" PREFIX "??????", place), 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        int fd = take_directory(found.gl_pathv[i]);
+    NS_AUTO_CLOSEDIR DIR *list = opendir(place);
+    const struct dirent *entry;
+    for (int n = 0; n < SWEPT_MOST && list && (entry = readdir(list)); n++) {
+        const char *path = ns_words("%s/%s", place, entry->d_name);
+        int fd = fnmatch(PREFIX "??????", entry->d_name, 0) == 0 ? take_directory(path) : -1;
         if (fd >= 0)
-            remove_directory(fd, found.gl_pathv[i]);
+            remove_directory(fd, path);
     }
 }
 
