@@ -112,7 +112,7 @@ static inline bool ns_burst_is_timed(const struct ns_burst *burst, unsigned from
 enum ns_burst_step {
     NS_BURST_GO_ON, /* nothing to do */
     NS_BURST_HOLD,  /* let the kernel hold this write and the next ones */
-    NS_BURST_LATE,  /* push: what is held has waited for too long; or a burst is too slow for one */
+    NS_BURST_LATE,  /* push: what is held has waited for too long; or such writes are too slow */
 };
 
 /* Counts one more write of a burst that the kernel holds. now: milliseconds. pause: milliseconds

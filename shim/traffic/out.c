@@ -66,17 +66,15 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     }
 }
 
-/* Is the next write left to Nagle's algorithm, since its line is full? The kernel is asked after
- * every NS_FULL_ASK waits of the program, and after a late write, which may have waited for room in
- * the send buffer. The bytes are marked as held, so that a read that blocks
- * pushes them, and not listed, so that other waits do not. */
+/* Is the next write left to Nagle's algorithm, since its line is full? The bytes are marked as
+ * held, so that a read that blocks pushes them, and not listed, so that other waits do not. */
 static bool leaves_to_nagle(int fd, struct ns_conn *conn)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     uint16_t full = NS_GET(conn, full);
     if (full >= NS_FULL_ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
         full %= NS_FULL_ASK;
-    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_ASK - 1)
+    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_SOON)
         return full >= NS_FULL_ASK;
     full++;
     if (full >= NS_FULL_END) {
@@ -111,7 +109,7 @@ static inline void count_held(int fd, struct ns_conn *conn, const struct ns_send
         NS_PUT(conn, writer, ns_thread.id);
     if (__builtin_expect(step == NS_BURST_LATE, 0)) {
         ns_push(fd, conn);
-        NS_PUT(conn, full, NS_FULL_ASK - 1);
+        NS_PUT(conn, full, NS_FULL_SOON);
     } else {
         ns_pending_add(fd);
     }
@@ -140,7 +138,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
     if (step == NS_BURST_HOLD)
         hold(fd, conn, mode);
     else if (step == NS_BURST_LATE)
-        NS_PUT(conn, full, NS_FULL_ASK - 1);
+        NS_PUT(conn, full, NS_FULL_SOON);
 }
 
 /* Apart, because the path of other writes saves no registers then. */
