@@ -6,9 +6,12 @@ bats_require_minimum_version 1.5.0
 export -n NAGLESHIM_MUST_WORK # the command warns of it
 . "${BASH_SOURCE[0]%/*}/retry.bash"
 
-# bats notes each command before it runs, for the report of a failure. For those of the helpers, this takes a third of the
-# tests' time. Only the report of a job that runs alone has lines of the helpers, too.
-[[ ${NS_BESIDE-} != 1 ]] || bats_add_debug_exclude_path "${BASH_SOURCE[0]%/*}"
+# Without the two programs that bats starts for the time, before and after each test.
+get_mills_since_epoch() {
+    local now=${EPOCHREALTIME/./}
+    [[ -z ${1-} ]] || printf -v "$1" %d "$((now / 1000))"
+    [[ -n ${1-} ]] || echo "$((now / 1000))"
+}
 
 # Skips a test that this machine or this user cannot run. With NAGLESHIM_MUST_WORK=1 this is a failure.
 ns_skip() {
@@ -20,12 +23,15 @@ ns_skip() {
 }
 
 ns_setup() {
+    # bats notes each command before it runs, for the report of a failure. Only the report of a job that runs alone has the lines of
+    # the helpers, too. This is here because bats sets its trap after it has read the helpers.
+    [[ ${NS_BESIDE-} != 1 ]] || trap '[[ $BASH_SOURCE != "$BATS_TEST_SOURCE" ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
     T=$BATS_TEST_TMPDIR
     # NS_PROGRAMS: programs of another architecture (tests/systems/architectures).
     EXAMPLES=${NS_PROGRAMS:-$PWD/build}/examples
     PROBES=${NS_PROGRAMS:-$PWD/build}/probes
     # NS_LIBRARY names another build of the library, and libraries to load before it (tests/sanitized).
-    LIBRARY=${NS_LIBRARY:-$(realpath build)/libnagleshim.so}
+    LIBRARY=${NS_LIBRARY:-${NS_BUILD:-$(realpath build)}/libnagleshim.so}
     OBSERVER=${LIBRARY/libnagleshim.so/libnagleshim-observe.so}
     NS_STARTED=()
     declare -gA NS_PID=() NS_LAUNCHER=()
@@ -111,7 +117,7 @@ find_launched() {
         while read -r launcher pid && [[ $launcher != "$2" ]]; do :; done 2>/dev/null <"$times.pid" || true
         [[ $launcher != "$2" || -z $pid ]] || break
         [[ -n $alive ]] || return
-        sleep 0.002
+        nap 0.002
     done
     NS_PID[$1]=$pid
     NS_LAUNCHER[$pid]=$2
@@ -123,6 +129,21 @@ ns_reap() {
     wait "${NS_LAUNCHER[${NS_PID[$1]}]-${NS_PID[$1]}}"
 }
 
+# What bats runs at the end of a test's time. After an exit from a read with a limit, as in nap, bash 5.2 crashes at the next read,
+# unless another one with a limit has ended before.
+bats_timeout_trap() {
+    read -rt 1 _ </dev/null || true
+    BATS_TIMED_OUT=1 BATS_DEBUG_LAST_STACK_TRACE_IS_VALID=1
+    exit 1
+}
+
+# nap SECONDS: sleeps without a process. Nothing is ever written to this pipe.
+nap() {
+    local idle=${NS_WORK:-$T}/idle
+    [[ -p $idle ]] || mkfifo "$idle" 2>/dev/null || true
+    read -rt "$1" <>"$idle" || true
+}
+
 # ns_until SECONDS WHAT COMMAND...: waits until the command succeeds.
 ns_until() {
     local end=$((SECONDS + $1)) limit=$1 text="waited in vain for $2"
@@ -132,13 +153,17 @@ ns_until() {
             more_time "$limit" "$text" || wrong "$text" || return
             end=$((SECONDS + limit)) limit=
         fi
-        sleep 0.01
+        nap 0.01
     done
 }
 
 # has_line FILE REGEX
 has_line() {
-    grep -qaE -- "$2" "$1" 2>/dev/null
+    local line
+    while IFS= read -r line || [[ -n $line ]]; do
+        [[ ! $line =~ $2 ]] || return 0
+    done 2>/dev/null <"$1"
+    return 1
 }
 
 # ns_wait_for FILE REGEX [SECONDS]: waits until a line of FILE matches.
@@ -150,7 +175,8 @@ ns_wait_for() {
 # ns_port NAME: sets port to the port that a server has printed.
 ns_port() {
     ns_wait_for "$T/$1.out" '[Ll]istening on port [0-9]+$|port [0-9]+ ' || wrong "it failed:" "$T/$1.err" || return
-    port=$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$T/$1.out")
+    read -r port <"$T/$1.out" || true
+    [[ $port =~ .*port\ ([0-9]+) ]] && port=${BASH_REMATCH[1]} || port=''
 }
 
 # ns_serve NAME COMMAND...: starts a server that prints its port, and sets port.
@@ -159,13 +185,14 @@ ns_serve() {
     ns_port "$1"
 }
 
+# has_ended PID: the shell asks for the status of its own children at once.
+has_ended() {
+    [[ ! -e /proc/$1 ]]
+}
+
 # ns_join NAME [SECONDS]: waits until it has ended by itself, and returns its exit status.
 ns_join() {
-    local pid=${NS_PID[$1]} limit=${2:-20}
-    until timeout "${2:-20}" tail --pid="$pid" -s 0.01 -f /dev/null; do
-        more_time "$limit" "$1 does not end" || wrong "$1 does not end" || return
-        limit=
-    done
+    ns_until "${2:-20}" "$1 to end" has_ended "${NS_PID[$1]}" || return
     ns_reap "$1"
 }
 
@@ -177,8 +204,13 @@ ns_stop() {
 
 # tcp_counter NAME: prints a TcpExt counter of this network namespace.
 tcp_counter() {
-    awk -v name="$1" '/^TcpExt:/ { if (!n) n = split($0, names); else split($0, values) }
-        END { for (i = 1; i <= n; i++) if (names[i] == name) print values[i] }' /proc/net/netstat
+    local names values earlier
+    while read -r names && read -r values; do
+        [[ $names != TcpExt:* ]] || break
+    done </proc/net/netstat
+    read -ra earlier <<<"${names%% "$1" *}"
+    read -ra values <<<"$values"
+    echo "${values[${#earlier[@]}]}"
 }
 
 # repeat N WORDS
@@ -209,7 +241,10 @@ prefer_session() {
 
 # field NAME FILE: prints the number after this word, from the last line of FILE that has it.
 field() {
-    awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) value = $(i + 1) } END { print value }' "$2"
+    local text
+    read -rd '' text <"$2" || true
+    [[ " $text" =~ .*[[:space:]]"$1"[[:blank:]]+([^[:space:]]+) ]] || true
+    echo "${BASH_REMATCH[1]-}"
 }
 
 # holds "EXPRESSION": compares numbers, which may have fractions.
@@ -273,7 +308,7 @@ let_others_in() {
 # mapped NAME: is the library mapped in a running program that ns_start has started?
 mapped() {
     local maps
-    maps=$(cat "/proc/${NS_PID[$1]}/maps")
+    maps=$(<"/proc/${NS_PID[$1]}/maps") || true
     if [[ -z $maps ]]; then
         echo "$1 does not run any more"
         return 2
@@ -285,7 +320,7 @@ mapped() {
 # program exits with 77 if there are no TUN devices.
 ns_wait_for_tun() {
     local end=$((SECONDS + 10)) status=0
-    until grep -qE -- "$2" "$T/$1.out"; do
+    until has_line "$T/$1.out" "$2"; do
         if ! kill -0 "${NS_PID[$1]}" 2>/dev/null || ((SECONDS > end)); then
             ns_stop "$1" KILL 2>/dev/null || true
             ns_reap "$1" || status=$?
@@ -293,6 +328,6 @@ ns_wait_for_tun() {
             [[ $status -ne 77 ]] || ns_skip "no TUN device: $(cat "$T/$1.err")"
             return 1
         fi
-        sleep 0.01
+        nap 0.01
     done
 }

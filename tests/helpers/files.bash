@@ -98,12 +98,22 @@ limit_of() {
 
 # says FILE WORD: prints the word after "# WORD:" in its first comments; fails if there is none.
 says() {
-    awk -v word="$2:" '!/^#/ { exit } $1 == "#" && $2 == word { print $3; found = 1; exit } END { exit !found }' "$1"
+    local line
+    while IFS= read -r line && [[ $line == '#'* ]]; do
+        [[ $line != "# $2: "* ]] || break
+    done <"$1"
+    [[ $line == "# $2: "* ]] || return
+    line=${line#"# $2: "}
+    echo "${line%% *}"
 }
 
 # kind_of FILE: prints "Computes" or "Waits", if its first comments have this word.
 kind_of() {
-    awk '!/^#/ { exit } /^# (Computes|Waits): / { sub(":", "", $2); print $2; exit }' "$1"
+    if says "$1" Computes >/dev/null; then
+        echo Computes
+    elif says "$1" Waits >/dev/null; then
+        echo Waits
+    fi
 }
 
 # jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line, for the files of this kind. Files with parts or long limits come

@@ -87,7 +87,7 @@ run_both() {
     for end in server client; do
         local -n on=on_$end
         if [[ ${on[*]-} == *PRELOAD=* ]]; then
-            grep -qE '\b(sockets|TCP_NODELAY set) [1-9]' "$T/$end.log"
+            has_line "$T/$end.log" '\b(sockets|TCP_NODELAY set) [1-9]'
         else
             [[ ! -e $T/$end.log ]]
         fi ||

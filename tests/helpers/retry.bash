@@ -35,21 +35,29 @@ note_retry() {
     [[ -z ${NS_WORK-} ]] || printf '%s: %s: %s\n' "${file##*/}" "${BATS_TEST_DESCRIPTION//: /, }" "${1//$'\n'/; }" >>"$NS_WORK/retried"
 }
 
-# waited_of PID...: prints the milliseconds for which these processes and their children have waited for a processor. If both ends
-# are on one processor (the array pin), they wait for each other: only what they have waited longer than they ran counts.
+# waited_of PID...: sets waited_us to the microseconds for which these processes and their children have waited for a processor. If
+# both ends are on one processor (the array pin), they wait for each other: only what they have waited longer than they ran counts.
 waited_of() {
-    local pid files=()
-    for pid in "$@" $(cat "${@/*//proc/&/task/&/children}" 2>/dev/null </dev/null); do
-        files+=(/proc/"$pid"/task/*/schedstat)
-    done
-    cat "${files[@]}" 2>/dev/null </dev/null |
-        awk -v pinned=${#pin[@]} '{ sum += $2 - (pinned ? $1 : 0) } END { printf "%.1f", sum / 1e6 }'
+    local pid pids=("$@") path ran waited children
+    for pid in "$@"; do
+        children=()
+        read -ra children <"/proc/$pid/task/$pid/children" || true
+        pids+=("${children[@]}")
+    done 2>/dev/null
+    waited_us=0
+    for pid in "${pids[@]}"; do
+        for path in "/proc/$pid"/task/*/schedstat; do
+            read -r ran waited _ <"$path" || continue
+            waited_us=$((waited_us + waited / 1000 - (${#pin[@]} > 0 ? ran / 1000 : 0)))
+        done
+    done 2>/dev/null
 }
 
-# stolen: prints the milliseconds for which a hypervisor has not run this machine's processors ("steal" of proc(5), in ticks of
-# USER_HZ, which is 100). What runs on them then does not wait, for the kernel.
-stolen() {
-    awk '$1 == "cpu" { print $9 * 10 }' "${NS_STAT-/proc/stat}"
+# read_stolen: sets stolen_ms to the milliseconds for which a hypervisor has not run this machine's processors ("steal" of proc(5),
+# in ticks of USER_HZ, which is 100). What runs on them then does not wait, for the kernel.
+read_stolen() {
+    read -r _ _ _ _ _ _ _ _ stolen_ms _ <"${NS_STAT-/proc/stat}"
+    stolen_ms=$((stolen_ms * 10))
 }
 
 # in_time COMMAND...: runs a command that measures once, and calls is_late if a time, or a count that depends on it, is wrong.
@@ -58,23 +66,26 @@ stolen() {
 # before, such as an emulated line.
 in_time() {
     local try late missing acks most_acks waited earlier taken others=("${NS_STARTED[@]}") result times=$T/waited timed=()
+    local waited_us stolen_ms
     # They run before others, if that is permitted. Both ends on one processor run in turn, as neither interrupts the other.
     [[ ! -x $PROBES/run_delay || ! -x $PROBES/prompt || ${NS_LIBC-} ]] || timed=("$PROBES/prompt" "$PROBES/run_delay" "$times")
     [[ ${#pin[@]} -eq 0 ]] || ! chrt -r 1 true 2>/dev/null || timed=(chrt -r 1 "${timed[@]:1}")
     prefer_session -20
     for try in 1 2 3; do
         late=
-        rm -f "$times"
-        earlier=$(waited_of "${others[@]}") taken=$(stolen)
+        : >"$times"
+        waited_of "${others[@]}"
+        read_stolen
+        earlier=$waited_us taken=$stolen_ms
         "$@" # not in a condition, where set -e would have no effect
         result=$? # $status is that of bats's run
         [[ $result -eq 0 && -n $late ]] || return "$result"
-        taken=$(($(stolen) - taken))
+        read_stolen
+        taken=$((stolen_ms - taken))
         # One of the others may have ended.
-        waited=$(awk -v pinned=${#pin[@]} -v more="$(waited_of "${others[@]}")" -v earlier="$earlier" -v taken="$taken" \
-            '{ waited += $1 - (pinned ? $2 : 0) }
-            END { printf "%.1f", waited / 1e6 + (more > earlier ? more - earlier : 0) + taken }' \
-            <(cat "$times" 2>/dev/null))
+        waited_of "${others[@]}"
+        waited=$(awk -v pinned=${#pin[@]} -v more="$((waited_us - earlier))" -v taken="$taken" '{ waited += $1 - (pinned ? $2 : 0) }
+            END { printf "%.1f", waited / 1e6 + (more > 0 ? more / 1e3 : 0) + taken }' "$times")
         late="try $try: $late; $(awk "BEGIN { print $missing }") ms are missing, the programs waited $waited ms for a processor"
         ((taken == 0)) || late+=", $taken of them for a hypervisor"
         ((acks <= most_acks)) || late+="; more delayed ACKs than may be"
@@ -89,9 +100,9 @@ in_time() {
 # more_time SECONDS WHAT: may a wait whose limit is over go on? Once, if the programs that this test has started have waited for
 # a processor for half of it. SECONDS is empty the second time.
 more_time() {
-    local waited
+    local waited_us
     [[ -n $1 ]] || return
-    waited=$(waited_of "${NS_STARTED[@]}")
-    holds "$waited >= 500 * $1" || return
-    note_retry "$2 in $1 s; the programs waited $waited ms for a processor"
+    waited_of "${NS_STARTED[@]}"
+    ((waited_us >= 500000 * $1)) || return
+    note_retry "$2 in $1 s; the programs waited $((waited_us / 1000)) ms for a processor"
 }

@@ -139,6 +139,25 @@ END
     [[ $(grep -c '^late.bats: always late: try [12]: ' <<<"$output") -eq 2 && $output == *$'\nok '*' busy # in '* ]]
 }
 
+@test "a failure in a helper, and a wait in it that takes too long, are reported with the test's own line" {
+    tests one/helper.bats <<'END'
+Both fail in a helper.
+load ../helpers/common
+test "fails" {
+    wrong "as it should"
+}
+test "hangs" {
+    ns_wait_for "$T/none" line 100
+}
+END
+    tests two/beside.bats <<<$'It runs beside the other one.\ntest "passes" { true; }'
+    run_tests
+    [[ $status -eq 1 && ${output##*$'\n'} == '1 passed, 2 failed, 0 skipped' ]]
+    [[ $output == *$'# (in test file tests/one/helper.bats, line 4)\n'*'as it should'* ]]
+    [[ $output == *' hangs '*'timeout after 2'*$'# (in test file tests/one/helper.bats, line 7)\n'* ]]
+    [[ $output != *common.bash* ]]
+}
+
 @test "a failed test is run again alone if tasks waited for a processor, unless there were more delayed ACKs than may be" {
     export NS_PRESSURE=$T/pressure
     echo 'some avg10=0.00 avg60=0.00 avg300=0.00 total=0' >"$NS_PRESSURE"
