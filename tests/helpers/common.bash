@@ -117,7 +117,7 @@ find_launched() {
         while read -r launcher pid && [[ $launcher != "$2" ]]; do :; done 2>/dev/null <"$times.pid" || true
         [[ $launcher != "$2" || -z $pid ]] || break
         [[ -n $alive ]] || return
-        nap 0.002
+        sleep 0.002
     done
     NS_PID[$1]=$pid
     NS_LAUNCHER[$pid]=$2
@@ -129,19 +129,10 @@ ns_reap() {
     wait "${NS_LAUNCHER[${NS_PID[$1]}]-${NS_PID[$1]}}"
 }
 
-# What bats runs at the end of a test's time. After an exit from a read with a limit, as in nap, bash 5.2 crashes at the next read,
-# unless another one with a limit has ended before.
+# What bats runs at the end of a test's time. The last command that it has noted is the one that takes too long.
 bats_timeout_trap() {
-    read -rt 1 _ </dev/null || true
     BATS_TIMED_OUT=1 BATS_DEBUG_LAST_STACK_TRACE_IS_VALID=1
     exit 1
-}
-
-# nap SECONDS: sleeps without a process. Nothing is ever written to this pipe.
-nap() {
-    local idle=${NS_WORK:-$T}/idle
-    [[ -p $idle ]] || mkfifo "$idle" 2>/dev/null || true
-    read -rt "$1" <>"$idle" || true
 }
 
 # ns_until SECONDS WHAT COMMAND...: waits until the command succeeds.
@@ -153,7 +144,7 @@ ns_until() {
             more_time "$limit" "$text" || wrong "$text" || return
             end=$((SECONDS + limit)) limit=
         fi
-        nap 0.01
+        sleep 0.01
     done
 }
 
@@ -328,6 +319,6 @@ ns_wait_for_tun() {
             [[ $status -ne 77 ]] || ns_skip "no TUN device: $(cat "$T/$1.err")"
             return 1
         fi
-        nap 0.01
+        sleep 0.01
     done
 }
