@@ -40,5 +40,5 @@ long messages_read(int fd, size_t size)
     struct mmsghdr messages[2] = {{{.msg_iov = &parts[0], .msg_iovlen = 1}, 0},
                                   {{.msg_iov = &parts[1], .msg_iovlen = 1}, 0}};
     int read = recvmmsg(fd, messages, 2, 0, NULL);
-    return read == 2 ? (long)messages[0].msg_len + messages[1].msg_len : -1;
+    return read == 2 ? (long)messages[0].msg_len + (long)messages[1].msg_len : -1;
 }
