@@ -231,7 +231,7 @@ demo: ## install missing packages, build, and measure stalls without and with th
 
 check: ## install what the tests need, build, and run all tests
 	@tests/deps check
-	@$(BUILD) -s all examples probes units fuzzers differential
+	@$(BUILD) -s all examples probes units differential
 	@tests/run
 
 check-packaging: ## build Debian's and rpm packages and compare them with make install; run the image in a pod; build and install as an ordinary user
@@ -322,6 +322,7 @@ fuzzers: $(FUZZERS)
 
 fuzz: ## run each fuzzer of tests/fuzz for FUZZ_SECONDS (600)
 	@tests/deps check
+	@tests/deps fuzz
 	@$(BUILD) -s fuzzers
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/run fuzz.bats
 

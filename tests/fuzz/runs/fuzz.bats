@@ -7,8 +7,8 @@
 # FUZZ_SECONDS (make fuzz: 600) for that long with new inputs. A failing input is written to build/fuzz/crashes.
 
 BATS_TEST_TIMEOUT=$((${FUZZ_SECONDS:-0} + 640))
-load ../helpers/common
-load ../helpers/policies
+load ../../helpers/common
+load ../../helpers/policies
 
 setup() {
     ns_setup
