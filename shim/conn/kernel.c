@@ -64,14 +64,15 @@ unsigned ns_kernel_segment(int fd)
     return ask_line(fd, info) ? info[ADVMSS] - TIMESTAMPS : UINT_MAX;
 }
 
-/* Is at least half of the send buffer in use? It counts the memory of segments: of small ones some
- * 800 bytes each, and of those that Nagle's algorithm joins only their data. */
+/* Would poll say that nothing can be written (sk_stream_is_writeable, include/net/sock.h)? The send
+ * buffer counts the memory of segments: of small ones some 800 bytes each, and of those that
+ * Nagle's algorithm joins only their data. */
 static bool fills_buffer(int fd)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t size = sizeof memory;
     return NS_QUIETLY(NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_MEMINFO, memory, &size)) == 0 &&
-           memory[SK_MEMINFO_WMEM_QUEUED] >= memory[SK_MEMINFO_SNDBUF] / 2;
+           memory[SK_MEMINFO_WMEM_QUEUED] > memory[SK_MEMINFO_SNDBUF] / 3 * 2;
 }
 
 /* Few segments fill no line: perhaps the peer delays its ACKs, and Nagle's algorithm would wait. */

@@ -240,6 +240,18 @@ leaves_sooner() {
     holds "$segments > 700"
 }
 
+# An interruption of 7 ms fills this one, too.
+has_room() {
+    line 10000
+    trickle 1000 2000 env LD_PRELOAD="$LIBRARY"
+    holds "$segments > 1500" || is_late 7 "$segments segments, median $median us"
+}
+
+@test "records for which a send buffer has room leave one by one" {
+    local buffer=16384 median p99 segments
+    in_time has_room
+}
+
 @test "requests of which several are outstanding are not left to Nagle's algorithm where round trips vary" {
     local note=1 median p99 segments
     line -j 10000 10000
