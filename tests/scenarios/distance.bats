@@ -257,7 +257,7 @@ has_room() {
     line -j 10000 10000
     trickle 2000 1500 env LD_PRELOAD="$LIBRARY"
     echo "$segments segments, median $median us"
-    holds "$segments > 1200"
+    holds "$segments > 800"
     line -j 10000 10000 # the control: Nagle's algorithm joins them
     trickle 2000 1500 env
     echo "$segments segments without the library, median $median us"
