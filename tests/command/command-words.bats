@@ -223,8 +223,8 @@ to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
     expect 2 output is "" stderr is "nagleshim diagnose: cannot examine process ${NS_PID[far]}: Too many open files"
     # Nor is a limit of processes, without which the command would ask in that namespace.
     install -m 755 "$NS" "$T/nagleshim" # the tree may be in a directory that only root may enter
-    chmod 755 "$T"
-    run --separate-stderr unshare --pid --fork --mount-proc --kill-child setpriv --bounding-set -all --inh-caps -all --reuid 65531 \
+    let_others_in "$T"
+    run --separate-stderr unshare --pid --fork --mount-proc --kill-child setpriv --bounding-set -all --inh-caps -all --reuid 65531 --regid 65531 \
         --clear-groups sh -c 'unshare --user --net sleep 60 & sleep 0.5; exec prlimit --nproc=1:1 "$0" diagnose --all --for 0.3' "$T/nagleshim"
     [[ $stderr =~ could\ not\ be\ examined:\ process\ [0-9]+\ \(sleep\):\ Resource\ temporarily\ unavailable ]] || unexpected
 }
