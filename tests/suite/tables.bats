@@ -31,7 +31,8 @@ refuses() {
     pair WEBrick && seen_row redhat && unpack_policies "$T"
 }
 
-@test "the README counts the rows of the museum and of the relay" {
+@test "the README counts the rows of the museum, of the relay and of the strangers" {
     grep -qF "programs from $(grep -cE '^    report ' tests/museum/museum.table) public reports" README.md
     grep -qF "| $(grep -c '^pair ' tests/relay/relay.table) pairs of a client and a server" README.md
+    grep -qF "| $(grep -c '^[a-z]' tests/systems/strangers/table) suites with" README.md
 }
