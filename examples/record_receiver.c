@@ -9,7 +9,7 @@ enum { READ_SIZE = 200 };
 
 static const char help[] =
     "Usage: record_receiver [OPTION]... PORT\n"
-    "Receive the records of record_sender and tell how late they were.\n"
+    "Receive the records of record_sender and print how late they were.\n"
     "PORT 0 takes a free one. The first line printed is 'listening on port N'.\n"
     "  --winsock-ack    TCP_QUICKACK=0 after each receive: acknowledgements are delayed\n"
     "  --connections N  connections to serve, one after the other (1); 0: no end\n"
