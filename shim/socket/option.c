@@ -194,7 +194,7 @@ static void uncorked(int fd, struct ns_conn *conn)
         return;
     ns_push_carries_ack(conn);
     if (NS_GET(conn, send) == NS_SEND_FLUSH_BEFORE_READ)
-        ns_hold_mark(fd, conn);
+        ns_hold_mark(fd, conn, true);
     else if (NS_GET(conn, in_flight))
         ns_enforce_nodelay(fd, conn);
     NS_PUT(conn, in_flight, NS_FLIGHT_SEEN);
@@ -223,7 +223,7 @@ static void note_nodelay(int fd, struct ns_conn *conn, bool on)
         NS_PUT(conn, held, 0); /* what was held has left */
     else if (flushed && nagle && NS_GET(conn, kind) == NS_CONN_MANAGED && !NS_GET(conn, no_batch) &&
              !NS_GET(conn, app_corks))
-        ns_hold_mark(fd, conn);
+        ns_hold_mark(fd, conn, true);
 }
 
 /* After the kernel has accepted the application's value. */

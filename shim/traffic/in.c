@@ -159,7 +159,7 @@ static void push_at_read(int fd, struct ns_conn *conn)
     if (!anothers)
         NS_PUT(conn, writer, 0); /* the next write begins a new burst */
     if (left && ns_kernel_unacked(fd))
-        NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_ASK);
+        NS_PUT(conn, full, NS_GET(conn, full) + NS_FULL_SOON);
     else if (left || (!anothers && !ns_burst_is_ahead(ns_conn_burst(conn))))
         ns_push(fd, conn);
 }

@@ -26,32 +26,34 @@ static void flush_others(int fd, const struct ns_conn *conn, size_t size, int fl
         ns_flush_unless_ready(fd, conn, size > most ? 0 : POLLOUT);
 }
 
-void ns_hold_mark(int fd, struct ns_conn *conn)
+void ns_hold_mark(int fd, struct ns_conn *conn, bool lists)
 {
     NS_PUT(conn, held, 1);
     atomic_store_explicit(&ns_push_any, true, memory_order_release);
-    ns_pending_add(fd);
+    if (lists)
+        ns_pending_add(fd);
 }
 
-/* Let the kernel hold what is written from now on, until the thread's next wait pushes the rest. */
-static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
+/* Let the kernel hold what is written from now on, until a push: lists, by the thread's next wait.
+ * Returns false if it does not. */
+static bool hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode, bool lists)
 {
     bool corks = mode->option == TCP_CORK;
     if (ns_has_other_fds()) /* nothing would push what a child of vfork holds */
-        return;
+        return false;
     if (corks) {
         ns_enforce_nodelay(fd, conn); /* without it a push would send only full segments */
         if (!NS_GET(conn, kernel_nodelay))
-            return;
+            return false;
         /* What one thread writes to several peers leaves in the order in which it was written. */
         if (!ns_pending_only(fd))
             ns_flush_pushes();
     }
     /* Marked first: a signal handler may jump away as soon as the kernel has the option. */
-    ns_hold_mark(fd, conn);
+    ns_hold_mark(fd, conn, lists);
     ns_thread.corked |= corks;
     if (!NS_GET(conn, kernel_nodelay)) /* Nagle's algorithm is on */
-        return;
+        return true;
     int error = ns_kernel_set(fd, IPPROTO_TCP, mode->option, mode->hold);
     if (error) {
         NS_PUT(conn, held, 0);
@@ -64,31 +66,29 @@ static void hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
     } else {
         NS_COUNT(joined);
     }
+    return !error;
 }
 
 /* Is the next write left to Nagle's algorithm, since its line is full? The bytes are marked as
  * held, so that a read that blocks pushes them, and not listed, so that other waits do not. */
-static bool leaves_to_nagle(int fd, struct ns_conn *conn)
+static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
     uint16_t full = NS_GET(conn, full);
     if (full >= NS_FULL_ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
-        full %= NS_FULL_ASK;
+        full %= NS_FULL_SOON;
     if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_SOON)
         return full >= NS_FULL_ASK;
-    full++;
+    if (++full == NS_FULL_SOON) /* only a late write sets it to this value */
+        full++;
     if (full >= NS_FULL_END) {
         full = NS_FULL_AGAIN;
-        NS_PUT(conn, held, 0); /* TCP_NODELAY is set again before the write */
+        NS_PUT(conn, held, 0);
+        NS_PUT(conn, kernel_nodelay, 0); /* it is set again before the write */
     } else if (full == NS_FULL_ASK) {
-        if (!NS_GET(conn, app_nodelay) && ns_kernel_line_is_full(fd, ns_conn_ack(conn).here) &&
-            ns_kernel_set(fd, IPPROTO_TCP, TCP_NODELAY, 0) == 0) {
-            NS_PUT(conn, kernel_nodelay, 0);
-            NS_PUT(conn, held, 1);
-            atomic_store_explicit(&ns_push_any, true, memory_order_release);
-        } else {
+        if (NS_GET(conn, app_nodelay) || !ns_kernel_line_is_full(fd, ns_conn_ack(conn).here) ||
+            !hold(fd, conn, mode, false))
             full = 0;
-        }
     }
     NS_PUT(conn, full, full);
     if (full < NS_FULL_ASK)
@@ -136,7 +136,7 @@ static void count_write(int fd, struct ns_conn *conn, const struct ns_send_mode 
         ns_burst_write(&burst, from, now, ns_push_pause(conn, mode), (uint8_t)ns_thread.waits);
     ns_conn_burst_put(conn, burst);
     if (step == NS_BURST_HOLD)
-        hold(fd, conn, mode);
+        hold(fd, conn, mode, true);
     else if (step == NS_BURST_LATE)
         NS_PUT(conn, full, NS_FULL_SOON);
 }
@@ -177,7 +177,7 @@ bool ns_out_goes_on(int fd, struct ns_conn *conn)
 static inline void before_write(int fd, struct ns_conn *conn)
 {
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
-    if (mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn))
+    if (mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn, mode))
         return;
     if (NS_GET(conn, held)) {
         count_held(fd, conn, mode);

@@ -30,7 +30,8 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
 /* After the call, if it is needed. result is what the call returned. */
 void ns_out_end(struct ns_write one, int fd, int flags, ssize_t result);
 
-/* From now on the kernel may hold bytes on fd, since TCP_NODELAY is off or TCP_CORK is on. */
-void ns_hold_mark(int fd, struct ns_conn *conn);
+/* From now on the kernel may hold bytes on fd, since TCP_NODELAY is off or TCP_CORK is on. lists:
+ * this thread's next wait pushes them. */
+void ns_hold_mark(int fd, struct ns_conn *conn, bool lists);
 
 #endif
