@@ -31,6 +31,7 @@
 #   loopN       in an event loop whose waits never block, because a pipe is always writable
 #   childN      in a forked child; startedN: in a program that it starts; newN, newallN: in a new child each time
 #   threadN     each read in a new thread
+#   streamN     by fread()
 #   spliceN     by splices into a pipe; SPLICE_F_NONBLOCK concerns only the pipe: the socket blocks
 #   attemptN    try to read, and poll if there is nothing; lookN tries only once
 #   unseenN     try to read, and wait unseen by preloaded libraries if there is nothing; unseenfirstN waits first
@@ -270,6 +271,18 @@ class End:
     def probe(self):
         import ctypes  # not at the start of every program
         return ctypes.CDLL("build/probes/unseen_wait.so")
+
+    @functools.cached_property
+    def stream_read(self):
+        import ctypes
+        libc = ctypes.CDLL(None)
+        libc.fdopen.restype = ctypes.c_void_p
+        stream = ctypes.c_void_p(libc.fdopen(self.connection.fileno(), b"r"))
+        return lambda size: libc.fread(ctypes.create_string_buffer(size), size, 1, stream)
+
+    def stream(self, size):
+        if self.stream_read(size) != 1 and size:
+            raise EOFError
 
     def wait_unseen(self):
         self.probe.unseen_wait(self.connection.fileno())

@@ -270,12 +270,13 @@ asks_after_upload() {
     upload=$(printf 'w100 %.0s' {1..10})
     upload=$(printf "$upload s2 %.0s" {1..300})
     line -r 1000 10000
-    turns "40 1 r300000 w1 : r210 w100" "40 1 $upload ${1}1 : m55 w10 w200 ${1}100"
+    turns "40 1 r300000 w1 : r210 w100" "40 1 ${1}0 $upload ${1}1 : m55 w10 w200 ${1}100"
     ((stalls == 0)) || is_late "40 * $stalls" "$stalls of 40 requests stall ($1)"
 }
 
-@test "requests after an upload that has filled the line do not stall, whichever thread reads the answers" {
+@test "requests after an upload that has filled the line do not stall, whichever thread or stream reads the answers" {
     in_time asks_after_upload thread
+    in_time asks_after_upload stream
     in_time asks_after_upload attempt
 }
 
