@@ -21,7 +21,7 @@ struct search {
     uint64_t status; /* address of the status section; 0: not found */
     bool is_data;    /* it is in the library's data, and not in a file that the process reads */
     bool observes;   /* libnagleshim-observe.so is there */
-    bool denied;     /* memory cannot be read: only names are compared */
+    bool unread;     /* not all files were looked at: of the others, names are compared */
     unsigned files;  /* that were looked at, and the bytes of their notes */
     uint64_t bytes;
 };
@@ -95,19 +95,20 @@ static bool visit_mapping(void *context, const struct ns_mapping *mapping)
     struct search *search = context;
     struct ns_loaded *loaded = search->loaded;
     const char *base = ns_path_base(mapping->path);
+    const bool is_library = is_named(base, NS_LIBRARY_NAME);
     if (search->status) { /* of the first copy, which is in use */
         search->is_data = mapping->writable && search->status >= mapping->start;
         return search->status >= mapping->end;
     }
-    if (search->files == FILES_MOST)
-        return false;
     if (mapping->offset != 0 || !mapping->has_file)
         return true;
-    search->files++;
     search->observes = search->observes || is_named(base, NS_OBSERVER_NAME);
-    int error = read_image(search, mapping->start);
-    search->denied = search->denied || ns_proc_is_denied(error);
-    if (!search->status && !is_named(base, NS_LIBRARY_NAME))
+    /* A database may have many thousands of files below the libraries. */
+    const bool is_full = search->files >= (is_library ? 2 : 1) * FILES_MOST;
+    int error = is_full ? 0 : read_image(search, mapping->start);
+    search->files += !is_full;
+    search->unread |= is_full || ns_proc_is_denied(error);
+    if (is_full || (!search->status && !is_library))
         return true;
     size_t length = ns_path_length(mapping->path);
     loaded->error = error;
@@ -157,7 +158,7 @@ int ns_loaded_find(const struct ns_proc *proc, struct ns_loaded *loaded)
     } else {
         loaded->path[0] = '\0';
         loaded->shim = search.observes ? NS_SHIM_OBSERVES
-                       : search.denied ? NS_SHIM_UNNAMED
+                       : search.unread ? NS_SHIM_UNNAMED
                                        : NS_SHIM_NO;
     }
     return error;

@@ -12,7 +12,7 @@ enum ns_shim {
     NS_SHIM_DENIED,   /* this user may not read it */
     NS_SHIM_STUCK,    /* the process is stuck in the kernel */
     NS_SHIM_NO,       /* not loaded, or the program makes its system calls itself */
-    NS_SHIM_UNNAMED,  /* memory cannot be read, and no library has its name */
+    NS_SHIM_UNNAMED,  /* not all files in memory were read, and no library has its name */
     NS_SHIM_STARTING, /* its start-up has not ended */
     NS_SHIM_VERSION,  /* a status section of a version that this command does not know */
     NS_SHIM_OFF,

@@ -473,6 +473,37 @@ END
     expect 1 stderr lacks stuck output has "reason: LD_PRELOAD was not set"
 }
 
+# The kernel maps new files below the libraries, and lists them first.
+@test "the library is found in a process that has mapped thousands of other files" {
+    gcc -w -x c -o "$T/database" - <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(int count, char **words)
+{
+    int file = open(words[0], O_RDONLY);
+    listen(socket(AF_INET, SOCK_STREAM, 0), 1);
+    for (int i = 0; i < 9000; i++)
+        mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+    puts("ready");
+    fflush(stdout);
+    return pause();
+}
+END
+    ns_start with env LD_PRELOAD="$LIBRARY" "$T/database"
+    ns_start without "$T/database"
+    ns_wait_for "$T/with.out" ready
+    ns_wait_for "$T/without.out" ready
+    run --separate-stderr "$NS" doctor --pid "${NS_PID[with]}"
+    expect 0 output has "verdict: the library works in process"
+    run --separate-stderr "$NS" doctor --json --pid "${NS_PID[without]}"
+    [[ $(jq -r '.processes[0].library' <<<"$output") == 'no?' ]] || unexpected
+    expect 1 output has 'or has too many files: the library was searched for by its name'
+}
+
 @test "root without CAP_SYS_PTRACE, as in a container, examines processes that have no more rights" {
     local other=(setpriv '--bounding-set=-sys_ptrace,-dac_read_search' --inh-caps=-all)
     [[ $EUID -eq 0 ]] || ns_skip 'needs root'

@@ -158,8 +158,8 @@ static void judge(struct ns_examination *examination)
     const struct ns_loaded *loaded = &examination->facts.loaded;
     if (loaded->shim == NS_SHIM_UNNAMED)
         ADD(WARNING, "unread",
-            "its memory cannot be read (see kernel.yama.ptrace_scope): the library was "
-            "searched for by its name");
+            "its memory cannot be read (see kernel.yama.ptrace_scope), or has too many files: "
+            "the library was searched for by its name");
     if (loaded->deleted)
         ADD(WARNING, "replaced",
             "the library's file was replaced or removed after the process was started: "
