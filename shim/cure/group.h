@@ -86,6 +86,10 @@ struct ns_unseen ns_groups_add_processes(const struct ns_groups *groups, struct 
 
 /* --- links.c: the programs in force ----------------------------------------------------------- */
 
+/* Does the kernel cure the new connections of this group of a process, see struct ns_origin? False,
+ * too, without CAP_NET_ADMIN and CAP_SYS_ADMIN. */
+bool ns_group_is_cured(const char *name);
+
 /* Adds each group whose programs have names, and each other one in which programs of this command
  * are in force, as those of a cure --follow are: its error is -EEXIST. 0; -EACCES: no permission to
  * read the names; -ENOTDIR: as below. No such group is no error. */

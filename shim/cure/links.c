@@ -161,12 +161,14 @@ static bool is_ours(uint32_t id)
            strcmp(info.name, NAME) == 0;
 }
 
-/* The programs of this group itself, of everybody. Returns how many; 0, too, without CAP_NET_ADMIN.
- * flags: how they were attached. */
+/* The programs of this group itself, of everybody; those above it, too, with BPF_F_QUERY_EFFECTIVE
+ * in *flags, which becomes how they were attached. Returns how many; 0, too, without CAP_NET_ADMIN.
+ */
 static uint32_t programs_of(int directory, int n, uint32_t ids[PROGRAMS_MOST], uint32_t *flags)
 {
     union bpf_attr attr = {.query = {.target_fd = (uint32_t)directory,
                                      .attach_type = programs[n].attach,
+                                     .query_flags = *flags,
                                      .prog_ids = address(ids),
                                      .prog_cnt = PROGRAMS_MOST}};
     const int error = bpf(BPF_PROG_QUERY, &attr);
@@ -174,14 +176,23 @@ static uint32_t programs_of(int directory, int n, uint32_t ids[PROGRAMS_MOST], u
     return error ? 0 : attr.query.prog_cnt;
 }
 
-/* Has this group programs of this command? Without CAP_NET_ADMIN and CAP_SYS_ADMIN it is not known,
- * and the answer is no. */
-static bool is_in_force(int directory)
+/* Has this group programs of this command? flags: see programs_of. Without CAP_NET_ADMIN and
+ * CAP_SYS_ADMIN it is not known, and the answer is no. */
+static bool is_in_force(int directory, uint32_t flags)
 {
-    uint32_t ids[PROGRAMS_MOST], flags, n = programs_of(directory, 0, ids, &flags);
+    uint32_t ids[PROGRAMS_MOST], n = programs_of(directory, 0, ids, &flags);
     while (n > 0 && !is_ours(ids[n - 1]))
         n--;
     return n > 0;
+}
+
+bool ns_group_is_cured(const char *name)
+{
+    char path[2 * PATH_MAX];
+    NS_AUTO_CLOSE int directory = ns_group_path(name, path, sizeof path)
+                                      ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                      : -1;
+    return directory >= 0 && is_in_force(directory, BPF_F_QUERY_EFFECTIVE);
 }
 
 static bool take_cured(void *context, const char *path)
@@ -194,7 +205,7 @@ static bool take_cured(void *context, const char *path)
     struct ns_group *group = ns_groups_with(groups, st.st_ino);
     if (group)
         snprintf(group->path, sizeof group->path, "%s", path);
-    else if (is_in_force(directory))
+    else if (is_in_force(directory, 0))
         ns_groups_add(groups, path, st.st_ino)->error = -EEXIST;
     return false;
 }
@@ -287,6 +298,7 @@ static int judge_others(int group, int n, bool force)
     NS_AUTO_CLOSE int at = openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (bool above = false;; above = true) {
         last = st;
+        flags = 0;
         if (at < 0 || fstatfs(at, &fs) != 0 || fstat(at, &st) != 0 || st.st_ino == last.st_ino ||
             (unsigned long)fs.f_type != CGROUP2_SUPER_MAGIC)
             return 0;
@@ -336,7 +348,7 @@ static int cure(struct ns_group *group, const int loaded[], unsigned how)
     group->kept = how & NS_GROUPS_KEEP && pins >= 0 && access(name_of(group->id, ""), F_OK) == 0;
     /* The readiness probe of a cure --follow asks beside it. */
     const bool is_probe = (how & (NS_GROUPS_KEEP | NS_GROUPS_DRY)) == NS_GROUPS_DRY;
-    if (!group->kept && !is_probe && is_in_force(directory))
+    if (!group->kept && !is_probe && is_in_force(directory, 0))
         return -EEXIST;
     for (int n = 0; n < NS_GROUP_PROGRAMS && !group->kept && !error; n++)
         error = judge_others(directory, n, how & NS_GROUPS_FORCE);

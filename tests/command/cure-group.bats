@@ -726,6 +726,25 @@ while True:
     grep -qxF "To restore the options: $undo" <(tr -d '\r' <"$T/seen")
 }
 
+# A user may make very many groups.
+@test "top finds the cure of a group above a process, and opens no group in which it shows none" {
+    ns_needs_strace
+    mkdir -p "$group/in/inner" "$group/other/inner"
+    options_in=(sh -c "echo \$\$ >'$group/in/inner/cgroup.procs' && exec \"\$@\"" sh)
+    start_options
+    run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
+    expect 0 output lacks ' cured '
+    cure --cgroup "$group"
+    expect_status 0
+    run "${inside[@]}" strace -qq -o "$T/calls" -e trace=open,openat "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
+    expect 0 output has ' cured '
+    grep -q 'inner' "$T/calls"
+    run ! grep "$group/other" "$T/calls"
+    cure --undo --cgroup "$group"
+    run "${inside[@]}" "$NS" top --once --interval 0.5 --pid "${NS_PID[options]}"
+    expect 0 output lacks ' cured '
+}
+
 @test "a running --follow is seen by host status, doctor and the undo, and decides alone in its group" {
     local other
     start_options

@@ -14,23 +14,8 @@
 enum {
     LOOK_AGAIN_S = 5,     /* a process may call execve */
     LOOK_AT_STUCK_S = 60, /* one that is stuck takes a second */
-    LOOK_AT_GROUPS_S = 30,
-    LOOK_AGAIN_MOST = 8, /* of those without counts, as no samples are taken meanwhile */
+    LOOK_AGAIN_MOST = 8,  /* of those without counts, as no samples are taken meanwhile */
 };
-
-/* Does the kernel cure the new connections of the process's control group? */
-static bool is_cured(const char *group, uint64_t now)
-{
-    static struct ns_groups cured;
-    static uint64_t next;
-    if (now >= next) {
-        free(cured.at);
-        cured = (struct ns_groups){0};
-        ns_groups_find_cured(&cured);
-        next = now + (uint64_t)LOOK_AT_GROUPS_S * SECOND;
-    }
-    return ns_groups_of(&cured, group);
-}
 
 static void look_at(struct ns_row_process *process, uint64_t now)
 {
@@ -41,7 +26,7 @@ static void look_at(struct ns_row_process *process, uint64_t now)
         return;
     if (process->shim == NS_SHIM_WORKS)
         ns_metrics_take_library(process, &facts.loaded.stats);
-    else if (is_cured(facts.origin.group, now))
+    else if (ns_group_is_cured(facts.origin.group))
         process->shim = NS_SHIM_CURED;
 }
 
