@@ -71,6 +71,33 @@ CASES
     expect_part output "nagleshim host: $said"
 }
 
+@test "run, check, doctor and host warn of a log file that cannot be written" {
+    local verb file why
+    mkdir "$T/folder"
+    touch "$T/file"
+    while read -r file why; do
+        NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$file run_touch
+        expect_warning "NAGLESHIM_LOG_FILE is '$file', which cannot be written: $why: the log is lost"
+        for verb in check "doctor cat" "host status"; do
+            NAGLESHIM_LOG_FILE=$file run "$NS" $verb
+            expect_part output "warning: NAGLESHIM_LOG_FILE is '$file', which cannot be written: $why: the log is lost"
+        done
+    done <<CASES
+$T/nowhere/log No such file or directory
+$T/folder Is a directory
+$T/file/log Not a directory
+CASES
+    # The control: the file is made, added to, or is a device.
+    for file in "$T/new.log" "$T/new.log" /dev/null; do
+        NAGLESHIM_LOG=info NAGLESHIM_LOG_FILE=$file run_touch
+        expect_nothing
+    done
+    cd "$T"
+    NAGLESHIM_LOG_FILE=relative.log run_touch
+    expect_nothing
+    [[ ! -e relative.log ]]
+}
+
 @test "run warns of a broken policy that the program would get from the environment" {
     NAGLESHIM_POLICY=$(broken_policy) run_touch
     expect_status 0

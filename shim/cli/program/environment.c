@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -55,10 +56,29 @@ static void judge_names(void)
     }
 }
 
+/* May lines be added to the file, or may it be made? The library loses them otherwise. */
+static void judge_log_file(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    const char *directory = slash ? ns_words("%.*s/", (int)(slash - file), file) : ".";
+    struct stat st;
+    int error = 0;
+    if (stat(file, &st) == 0)
+        error = S_ISDIR(st.st_mode) ? EISDIR : access(file, W_OK) == 0 ? 0 : errno;
+    else if (errno != ENOENT || access(directory, W_OK | X_OK) != 0)
+        error = errno;
+    if (error)
+        ns_say("warning: NAGLESHIM_LOG_FILE is '%s', which cannot be written: %s: the log is lost",
+               file, strerror(error));
+}
+
 void ns_environment_judge(void)
 {
     const char *level = value_of("NAGLESHIM_LOG"), *list = value_of("NAGLESHIM_POLICY_DIR");
+    const char *file = value_of("NAGLESHIM_LOG_FILE");
     judge_names();
+    if (file)
+        judge_log_file(file);
     /* The library reports nothing then. */
     if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
         ns_say("warning: NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets "
