@@ -10,7 +10,7 @@ setup() {
     ns_python
     local root
     root=$(findmnt -nfo TARGET -t cgroup2) || cannot_here 'no cgroup2 file system is mounted'
-    group=$root/nagleshim-$$-$BATS_TEST_NUMBER
+    group=$root/nagleshim-$SRANDOM # process ids are those of a namespace
     mkdir "$group" 2>/dev/null || cannot_here 'control groups cannot be made'
     # The names of programs are in a file system that no other test sees.
     ns_start names unshare --mount sh -c 'mount -t bpf bpf /sys/fs/bpf && echo mounted; exec sleep 600'
