@@ -4,7 +4,6 @@
  * so they are pushed first. As async-signal-safe as the calls themselves. */
 #include "calls/calls.h"
 #include "report/report.h"
-#include "traffic/push.h"
 
 #include <alloca.h>
 #include <linux/seccomp.h>

@@ -32,7 +32,7 @@ void ns_experiment(int fd, bool unanswered, struct ns_look *sample)
         }
     } else if (what == NS_EXPERIMENT_ACKNOWLEDGE && unanswered) {
         sample->flags |= NS_LOOK_TRIED;
-        /* 2: the kernel still delays later ACKs of this socket; see ns_acknowledge in push.c */
+        /* 2: the kernel still delays later ACKs of this socket; see ns_acknowledge in pending.c */
         if (chance(sample->at) && ns_kernel_set(fd, IPPROTO_TCP, TCP_QUICKACK, 2) == 0)
             sample->flags |= NS_LOOK_ACKNOWLEDGED;
     }

@@ -10,7 +10,6 @@
 #include "report/status.h"
 #include "socket/option.h"
 #include "socket/socket.h"
-#include "traffic/push.h"
 #include "traffic/pending.h"
 
 #include <fcntl.h>

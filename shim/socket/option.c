@@ -9,7 +9,6 @@
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "traffic/out.h"
-#include "traffic/push.h"
 
 #include <limits.h>
 #include <netinet/tcp.h>

@@ -9,7 +9,7 @@
 #include "report/report.h"
 #include "socket/option.h"
 #include "traffic/learned.h"
-#include "traffic/push.h"
+#include "traffic/pending.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

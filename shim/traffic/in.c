@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See in.h. Owns ns_conn.ack_state, which writes (out.c) and ACKs (push.c) change, too. */
+/* See in.h. Owns ns_conn.ack_state, which writes (out.c) and ACKs (pending.c) change, too. */
 #include "traffic/in.h"
 
 #include "conn/delack.h"
@@ -7,7 +7,6 @@
 #include "conn/process.h"
 #include "traffic/learned.h"
 #include "traffic/pending.h"
-#include "traffic/push.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -5,7 +5,6 @@
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/status.h"
-#include "traffic/push.h"
 
 #include <limits.h>
 #include <netinet/tcp.h>

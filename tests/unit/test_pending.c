@@ -5,7 +5,6 @@
  * there. */
 #include "socket/socket.h"
 #include "traffic/pending.h"
-#include "traffic/push.h"
 
 #include "unit.h"
 
