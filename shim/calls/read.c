@@ -68,35 +68,20 @@ static void ns_rights_received_in(const struct mmsghdr *messages, int count)
         ns_rights_received(&messages[i].msg_hdr);
 }
 
-/* A probe is harmless: the kernel writes to a message only if there is data. */
-#define NS_CALL(...)
-#define NS_READ(type, name, parameters, arguments, fd, flags, after, failure)                      \
+/* probe makes a call on a socket without waiting. It is harmless: the kernel writes to a message
+ * only if there is data. */
+#define EACH_READ(type, name, parameters, arguments, fd, flags, bytes, after, is_socket, probe)    \
     NS_EXPORT type name parameters                                                                 \
     {                                                                                              \
-        struct ns_conn *conn = ns_socket_managed(fd, true);                                        \
-        int saved = errno, asked = flags;                                                          \
+        struct ns_conn *conn = ns_socket_managed(fd, is_socket);                                   \
+        int saved = (is_socket) ? errno : 0;                                                       \
         type result = -1;                                                                          \
-        bool probes = begins(fd, conn, flags, true);                                               \
+        bool probes = begins(fd, conn, flags, is_socket) && (is_socket);                           \
         if (probes) {                                                                              \
-            flags |= MSG_DONTWAIT;                                                                 \
-            result = NS_REAL(name) arguments;                                                      \
-            flags = asked;                                                                         \
+            probe;                                                                                 \
         }                                                                                          \
         if (!probes || found_nothing(fd, conn, result, saved))                                     \
             result = NS_REAL(name) arguments;                                                      \
-        if (conn) {                                                                                \
-            ns_in_end(fd, conn, result, errno, flags);                                             \
-        } else if (result >= 0) {                                                                  \
-            after;                                                                                 \
-        }                                                                                          \
-        return result;                                                                             \
-    }
-#define NS_VECTOR(type, name, parameters, arguments, fd, flags, bytes, after, failure)             \
-    NS_EXPORT type name parameters                                                                 \
-    {                                                                                              \
-        struct ns_conn *conn = ns_socket_managed(fd, false);                                       \
-        begins(fd, conn, flags, false);                                                            \
-        type result = NS_REAL(name) arguments;                                                     \
         if (conn) {                                                                                \
             ns_in_end(fd, conn, result > 0 ? (ssize_t)(bytes) : result, errno, flags);             \
         } else if (result >= 0) {                                                                  \
@@ -104,4 +89,11 @@ static void ns_rights_received_in(const struct mmsghdr *messages, int count)
         }                                                                                          \
         return result;                                                                             \
     }
+#define NS_CALL(...)
+#define NS_READ(type, name, parameters, arguments, fd, flags, after, failure)                      \
+    EACH_READ(type, name, parameters, arguments, fd, flags, result, after, true,                   \
+              const int asked = flags;                                                             \
+              flags |= MSG_DONTWAIT; result = NS_REAL(name) arguments; flags = asked)
+#define NS_VECTOR(type, name, parameters, arguments, fd, flags, bytes, after, failure)             \
+    EACH_READ(type, name, parameters, arguments, fd, flags, bytes, after, false, )
 #include "base/calls.def"
