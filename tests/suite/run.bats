@@ -263,7 +263,7 @@ PYTHON
         tests one/$file.bats <<<$'It ends if three run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { touch "$T/'$file$'"; until [[ -e $T/one && -e $T/two && -e $T/three ]]; do sleep 0.05; done; }'
     done
     # Since findutils 4.10, xargs looks at the signal when a job ends: this one, a second after the one that waits.
-    tests one/first.bats <<<$'It ends.\ntest "ends" { until [[ -e $T/waits ]]; do sleep 0.05; done; sleep 1; }'
+    tests one/first.bats <<<$'It ends, and begins first.\nBATS_TEST_TIMEOUT=30\ntest "ends" { until [[ -e $T/waits ]]; do sleep 0.05; done; sleep 1; }'
     tests two/waits.bats <<<$'It waits.\n# Waits: a little\ntest "waits" { touch "$T/waits"; }'
     export T
     JOBS=2 run_tests
