@@ -212,6 +212,27 @@ time.sleep(100)' "$T/go"
     kill $(pgrep -P "$pid")
 }
 
+# A letter may be two columns wide: 21 of them, and a row as wide as the screen, would begin a further line.
+@test "names of wide letters move no line out of the screen" {
+    type tmux >/dev/null || ns_skip "tmux is missing"
+    local name
+    name=$(printf '宽%.0s' {1..20})
+    cp "$EXAMPLES/queue_put" "$T/$name"
+    cat >"$T/many.sh" <<'END'
+ip link set lo up
+"$1/queue_server" --connections 20 0 >"$2.port" &
+until grep -q port "$2.port"; do sleep 0.01; done
+for i in {1..20}; do "$3" --pause 1000 127.0.0.1 "$(sed -nE '1s/.*port ([0-9]+).*/\1/p' "$2.port")" 100000 & done
+wait
+END
+    ns_start many "${NET[@]}" bash "$T/many.sh" "$EXAMPLES" "$T/many" "$T/$name"
+    sleep 1
+    LC_ALL=C.UTF-8 screen -u new-session -d -x 80 -y 16 "exec '$NS' top --interval 1 --pid ${NS_PID[many]}" 3>&-
+    shows '宽'
+    screen capture-pane -p
+    [[ $(screen capture-pane -p | head -1) == 'q ends, p pauses, '* ]]
+}
+
 @test "if memory may not be read, the absence of the library is uncertain" {
     gcc -shared -fPIC -o "$T/closed.so" -D_GNU_SOURCE -x c - <<'END'
 #include <errno.h>

@@ -10,8 +10,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define BEGIN "\033[?1049h\033[?25l" /* the second screen, without a cursor */
-#define END "\033[?25h\033[?1049l"
+/* The second screen, without a cursor, and without a further line for what is too long: a letter of
+ * a process's name may be two columns wide. */
+#define BEGIN "\033[?1049h\033[?25l\033[?7l"
+#define END "\033[?7h\033[?25h\033[?1049l"
 #define HOME "\033[H"
 #define REST_OF_LINE "\033[K"
 #define REST_OF_SCREEN "\033[J"
