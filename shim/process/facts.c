@@ -264,6 +264,8 @@ int ns_facts_ask(pid_t pid, enum ns_facts_depth depth, struct ns_facts *facts)
         snprintf(facts->name, sizeof facts->name, "%s", facts->proc.state.name);
         facts->error = error;
     }
+    if (facts->proc.real_user != geteuid())
+        facts->origin.other_user = facts->proc.real_user;
     facts->is_answered = !error;
     facts->end = '\0';
     return facts->error;

@@ -37,6 +37,7 @@ struct ns_origin {
     char unit[128];       /* the systemd service that it belongs to; "": none */
     bool in_container;
     bool has_namespaces; /* or a root directory, that are not this command's */
+    uid_t other_user;    /* its real user, if that is not this command's; 0: it is, or unknown */
     bool has_variables;  /* of its own, without which the process may not run */
     char variables[128]; /* names of some that the process has and this command lacks, as a list */
 };

@@ -629,6 +629,25 @@ diagnose_as_other() {
     expect 3 stderr has "note: 1 process could not be examined: "
 }
 
+# Root may type the command, and another user has chosen the program.
+@test "a proposed command that starts another user's program says whose it is" {
+    { [[ $EUID -eq 0 ]] && has_ptrace; } || cannot_here "other users' processes need root and CAP_SYS_PTRACE"
+    local as of
+    victim
+    let_others_in "$T"
+    cp "${stalling[0]}" "$T/client"
+    for as in "${as_other[*]}" env; do
+        # shellcheck disable=SC2086 # several words
+        ns_start client $as "$T/client" 127.0.0.1 "$port" 100000
+        diagnosed --pid "${NS_PID[client]}" --for 1
+        of='  # it runs as user 65534'
+        [[ $as != env ]] || of=
+        grep -qE "^next: .*nagleshim (run|diagnose) -- $T/client 127.0.0.1 $port 100000(  # restarted, it is seen from inside)?$of$" \
+            <<<"$stderr" || unexpected
+        ns_stop client
+    done
+}
+
 @test "with --for the report comes while the program is running, and its status is passed on later" {
     victim
     ns_start diagnosis "$NS" diagnose --for 1 --json="$T/o.json" -- sh -c \

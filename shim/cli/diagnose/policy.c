@@ -144,13 +144,15 @@ static const char *run(const struct ns_report *report)
                     has_file ? ns_words_quoted(report->policy_file) : "");
 }
 
-/* Where it must be started, and which variables must be set first. */
+/* Whose it is, where it must be started, and which variables must be set first. */
 static const char *lacking(const struct ns_row_process *process)
 {
-    const char *where = process->origin.has_namespaces ? "  # in its namespaces" : "";
-    return process->origin.variables[0]
-               ? ns_words("%s  # with its variables: %s", where, process->origin.variables)
-               : where;
+    const struct ns_origin *origin = &process->origin;
+    return ns_words("%s%s%s%s",
+                    origin->other_user ? ns_words("  # it runs as user %u", origin->other_user)
+                                       : "",
+                    origin->has_namespaces ? "  # in its namespaces" : "",
+                    origin->variables[0] ? "  # with its variables: " : "", origin->variables);
 }
 
 /* The command that starts a running process with the library. */
