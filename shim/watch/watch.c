@@ -252,7 +252,7 @@ static int step_list(struct ns_watch *watch, uint64_t until)
         ask_for_peers(watch);
     }
     stepped(&watch->lists, begin, more > 0);
-    return ns_diag_may_pass(more) ? 0 : more; /* it is made again when it is due */
+    return more; /* after an error, it is made again when it is due */
 }
 
 static uint64_t everyone_due(const struct ns_watch *watch)
@@ -338,6 +338,8 @@ int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct 
     int error = choose(watch, pids);
     if (!error)
         error = step_list(watch, UINT64_MAX);
+    if (ns_diag_may_pass(error))
+        error = 0;
     /* A list walks the kernel's whole table, which may take 20 ms. The list that finds the first
      * connection of a new program must not wait because of that. */
     watch->lists.cost = 0;

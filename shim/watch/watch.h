@@ -21,7 +21,8 @@ struct ns_watch;
 int ns_watch_open(const pid_t **pids, ns_watch_held held, void *context, struct ns_watch **watch);
 void ns_watch_close(struct ns_watch *watch);
 
-/* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due. */
+/* Take the samples that are due at time now (CLOCK_MONOTONIC ns). *next: when the next are due,
+ * after an error, too. */
 int ns_watch_look(struct ns_watch *watch, uint64_t now, uint64_t *next);
 
 /* Call visit for each connection, including those that have ended since the last call, which are

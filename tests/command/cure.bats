@@ -400,7 +400,7 @@ os.wait()'
     run ! grep 'To restore the options' "$T/cure.out"
 }
 
-@test "a list for which the kernel has no memory is made again, by --follow and by top" {
+@test "a list for which the kernel has no memory is made again, by --follow and by top, and diagnose has a note of it" {
     local without
     # The kernel begins no list while this one was not read.
     gcc -shared -fPIC -o "$T/memory.so" -D_GNU_SOURCE -x c - <<'END'
@@ -442,6 +442,10 @@ print("treated", flush=True)'
     ns_wait_for "$T/late.out" ready
     run --separate-stderr "${without[@]}" "$NS" top --once --interval 0.5
     [[ $status -eq 0 && $output == *PROCESS* && $stderr == "without memory" ]]
+    run --separate-stderr "${without[@]}" "$NS" diagnose --for 2 --pid "${NS_PID[late]}"
+    expect 0 stderr has $'without memory\n' stderr has 'note: TCP sockets could not be listed at some time, and some may be missing: No buffer space available'
+    run --separate-stderr "${without[@]}" WITHOUT=0 "$NS" diagnose --for 2 --pid "${NS_PID[late]}"
+    expect 0 stderr lacks 'could not be listed'
     run --separate-stderr "${without[@]}" "$NS" cure --pid "${NS_PID[late]}"
     expect 2 stderr is $'without memory\nnagleshim cure: cannot list TCP sockets: No buffer space available'
     ns_start cure "${without[@]}" "$NS" cure --follow --pid "${NS_PID[late]}"

@@ -34,6 +34,7 @@ struct session {
     uint64_t next_harvest, next_queued, next_progress;
     size_t queued; /* the process that is read next */
     bool final;    /* harvest all connections, not only those that have ended */
+    int error;     /* the first one of the watch; 0: none */
 };
 
 /* Fill in what the reader finds. Fields that cannot be read stay unchanged. */
@@ -168,7 +169,8 @@ static void watch(struct session *session)
     for (bool over = false; !over;) {
         uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next = now + SECOND / 100;
         over = is_over(session) || (session->deadline && now >= session->deadline);
-        ns_watch_look(session->watch, now, &next);
+        const int error = ns_watch_look(session->watch, now, &next);
+        session->error = session->error ? session->error : error;
         do_due(session, now);
         show_progress(session, now);
         /* The end of a process that is not our child is only noticed by asking. */
@@ -218,6 +220,10 @@ static void take_tally(struct session *session)
                 "%" PRIu64 " of %" PRIu64
                 " samples from outside were late: holds may have been missed",
                 tally.missed, tally.rounds);
+    if (session->error)
+        NS_NOTE(diagnosis,
+                "TCP sockets could not be listed at some time, and some may be missing: %s",
+                strerror(-session->error));
     if (diagnosis->forgotten)
         NS_NOTE(diagnosis, "at least %s %s not sampled: too short, or too many",
                 ns_count(diagnosis->forgotten, "connection"),

@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "base/clock.h"
 #include "process/reader.h"
+#include "watch/diag.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static int sample(struct ns_top *top, uint64_t end, bool screen)
     uint64_t now = ns_clock_now(CLOCK_MONOTONIC), next;
     for (; !asked_to_end && now < end; now = ns_clock_now(CLOCK_MONOTONIC)) {
         int error = ns_watch_look(top->watch, now, &next);
-        if (error)
+        if (error && !ns_diag_may_pass(error))
             return error;
         ns_child_wait(next < end ? next : end);
         enum ns_key key = screen ? ns_screen_key() : NS_KEY_NONE;
