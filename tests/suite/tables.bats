@@ -31,6 +31,14 @@ refuses() {
     pair WEBrick && seen_row redhat && unpack_policies "$T"
 }
 
+@test "a name that no row has is refused by each program that runs rows by name" {
+    local command
+    for command in museum/run relay/run suite/sabotage systems/architectures/run systems/strangers/run; do
+        FAULTS=nosuch run timeout 20 "tests/$command" nosuch
+        [[ $status -ne 0 && $output =~ ^[a-z/]+:\ no\ [a-z]+\ nosuch$ ]] || wrong "$command: status $status: $output"
+    done
+}
+
 @test "the README counts the rows of the museum, of the relay and of the strangers" {
     grep -qF "programs from $(grep -cE '^    report ' tests/museum/museum.table) public reports" README.md
     grep -qF "| $(grep -c '^pair ' tests/relay/relay.table) pairs of a client and a server" README.md
