@@ -71,6 +71,24 @@ CASES
     expect_part output "nagleshim host: $said"
 }
 
+@test "run, check, doctor and host warn of a policy directory that is a file" {
+    local verb list said="warning: NAGLESHIM_POLICY_DIR has '$T/default.json', which is not a directory; NAGLESHIM_POLICY names a file"
+    echo '{"version": 1, "rules": [{}]}' >"$T/default.json"
+    for list in "$T/default.json" "$T/policies:$T/default.json"; do
+        NAGLESHIM_POLICY_DIR=$list run_touch
+        expect_warning "${said#warning: }"
+        for verb in check "doctor cat" "host status"; do
+            NAGLESHIM_POLICY_DIR=$list run "$NS" $verb
+            expect_part output "$said"
+        done
+    done
+    # The control: its directory, and a policy that is named.
+    NAGLESHIM_POLICY_DIR=$T run_touch
+    expect_nothing
+    NAGLESHIM_POLICY=$T/default.json NAGLESHIM_POLICY_DIR=$T/default.json run_touch
+    expect_nothing
+}
+
 @test "run, check, doctor and host warn of a log file that cannot be written" {
     local verb file why
     mkdir "$T/folder"

@@ -56,6 +56,25 @@ static void judge_names(void)
     }
 }
 
+/* The library reports nothing if it skips a directory. */
+static void judge_directories(const char *list)
+{
+    struct stat st;
+    const char *at, *rest = list;
+    size_t length;
+    if (!ns_policy_has_directory(list))
+        ns_say("warning: NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets "
+               "the built-in policy",
+               list);
+    while (ns_policy_next_directory(&rest, &at, &length)) {
+        const char *entry = ns_words("%.*s", (int)length, at);
+        if (stat(entry, &st) == 0 && !S_ISDIR(st.st_mode))
+            ns_say("warning: NAGLESHIM_POLICY_DIR has '%s', which is not a directory; "
+                   "NAGLESHIM_POLICY names a file",
+                   entry);
+    }
+}
+
 /* May lines be added to the file, or may it be made? The library loses them otherwise. */
 static void judge_log_file(const char *file)
 {
@@ -79,11 +98,8 @@ void ns_environment_judge(void)
     judge_names();
     if (file)
         judge_log_file(file);
-    /* The library reports nothing then. */
-    if (list && !value_of("NAGLESHIM_POLICY") && !ns_policy_has_directory(list))
-        ns_say("warning: NAGLESHIM_POLICY_DIR is '%s', which does not exist: every program gets "
-               "the built-in policy",
-               list);
+    if (list && !value_of("NAGLESHIM_POLICY"))
+        judge_directories(list);
     if (level && ns_words_find(NS_TAKES_LOG, level) < 0)
         ns_say("warning: NAGLESHIM_LOG must be %s, not '%s'; 'error' is used",
                ns_words_join(NS_TAKES_LOG, " or "), level);
