@@ -105,6 +105,17 @@ CASES
     printf '#!/no/such/interpreter\n' >"$T/script"
     doctor "$T/script"
     expect 1 output has "reason: it cannot run: its interpreter /no/such/interpreter is missing"
+    # env(1) searches PATH, and not the working directory.
+    cd "$T"
+    printf '#!/usr/bin/env -S static --word\n' >"$T/script"
+    doctor "$T/script"
+    expect 1 output has "program: $T/script, a script for static"
+    expect_part output "reason: it cannot run: its interpreter static is not in PATH"
+    PATH=$T:$PATH doctor "$T/script"
+    expect 1 output has "reason: its interpreter $T/static is linked statically"
+    printf '#!/usr/bin/env\n' >"$T/script"
+    doctor "$T/script"
+    expect 1 output has "reason: it cannot run: its first line names no interpreter"
 }
 
 @test "doctor gives the reasons that are in the environment and the installation" {

@@ -59,7 +59,9 @@ static void judge_file(const struct ns_reach *reach)
                         reach->is_script ? ns_words("its interpreter %s %s", reach->file, reason)
                                          : ns_words("it %s", reason));
     else if (reach->verdict == NS_REACH_UNKNOWN)
-        REASON("it cannot run: its interpreter %s is missing", reach->file);
+        REASON(reach->file[0] ? "it cannot run: its interpreter %s is %s"
+                              : "it cannot run: its first line names no interpreter",
+               reach->file, reach->by_env ? "not in PATH" : "missing");
     else if (reach->loader[0] && access(reach->loader, F_OK) != 0)
         REASON("it cannot run: its loader %s is missing", reach->loader);
 }

@@ -117,20 +117,23 @@ enum ns_reach_verdict ns_reach_judge_process(const struct ns_facts *facts)
     return facts->own_calls ? NS_REACH_RAW : verdict;
 }
 
-/* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD. */
-static void follow_env(struct ns_reach *reach, char *words)
+/* "#!/usr/bin/env [-S] [OPTION...] [NAME=VALUE...] WORD": reach->file becomes the path of WORD, or
+ * WORD itself if it is not found: then returns false. */
+static bool follow_env(struct ns_reach *reach, char *words)
 {
     char *rest = NULL;
     char *word = strtok_r(words + (strncmp(words, "-S", 2) == 0 ? 2 : 0), " \t", &rest);
     while (word && (*word == '-' || strchr(word, '=')))
         word = strtok_r(NULL, " \t", &rest);
     reach->by_env = true;
-    if (!word || !locate(word, reach->file, sizeof reach->file))
-        reach->file[0] = '\0';
+    if (word && locate(word, reach->file, sizeof reach->file))
+        return true;
+    snprintf(reach->file, sizeof reach->file, "%s", word ? word : "");
+    return false;
 }
 
-/* reach->file is a script: replace it by its interpreter. */
-static void follow_script(int fd, struct ns_reach *reach)
+/* reach->file is a script: replace it by its interpreter. Returns false if that is not found. */
+static bool follow_script(int fd, struct ns_reach *reach)
 {
     char line[SCRIPT_LINE_MOST + 1];
     ssize_t length = pread(fd, line, SCRIPT_LINE_MOST, 0);
@@ -139,7 +142,7 @@ static void follow_script(int fd, struct ns_reach *reach)
     if (strncmp(line, "#!", 2) != 0) {
         /* execve fails with ENOEXEC, and execvp then runs the shell. */
         snprintf(reach->file, sizeof reach->file, "/bin/sh");
-        return;
+        return true;
     }
     line[strcspn(line, "\n")] = '\0';
     char *interpreter = line + 2 + strspn(line + 2, " \t");
@@ -147,9 +150,9 @@ static void follow_script(int fd, struct ns_reach *reach)
     if (*end != '\0')
         *end++ = '\0';
     if (strcmp(ns_path_base(interpreter), "env") == 0)
-        follow_env(reach, end);
-    else
-        snprintf(reach->file, sizeof reach->file, "%s", interpreter);
+        return follow_env(reach, end);
+    snprintf(reach->file, sizeof reach->file, "%s", interpreter);
+    return true;
 }
 
 /* Sets the verdict, or returns true if reach->file has become an interpreter to judge. */
@@ -162,10 +165,8 @@ static bool judge_file(struct ns_reach *reach)
         return false;
     enum ns_reach_verdict rights = judge_rights(reach->file);
     NS_AUTO_CLOSE int fd = ns_open_regular(AT_FDCWD, reach->file);
-    if (fd >= 0 && ns_elf_inspect(fd, &elf) != 0) {
-        follow_script(fd, reach);
-        return reach->file[0] != '\0';
-    }
+    if (fd >= 0 && ns_elf_inspect(fd, &elf) != 0)
+        return follow_script(fd, reach);
     /* Set-user-ID programs are often executable but not readable. It is not a script, which must be
      * readable to run. */
     if (rights != NS_REACH_YES)
