@@ -158,13 +158,15 @@ CASES
     printf '#!/no/such/interpreter\n' >"$T/script"
     chmod +x "$T/script"
     touch "$T/plain"
+    gcc -x c -o "$T/loader" -Wl,--dynamic-linker=/no/such/ld-linux.so.2 - <<<'int main(void) { return 0; }'
     while IFS='|' read -r word expected said; do
         run -"$expected" --separate-stderr "$NS" run -- "${word/#DIR/$T}"
         expect_whole stderr "nagleshim run: ${said/DIR/$T}"
     done <<'CASES'
 no-such-program|127|cannot find 'no-such-program' in PATH
 DIR/no-such-program|127|cannot run 'DIR/no-such-program': No such file or directory
-DIR/script|127|cannot run 'DIR/script': its interpreter is missing
+DIR/script|127|cannot run 'DIR/script': /no/such/interpreter is missing
+DIR/loader|127|cannot run 'DIR/loader': /no/such/ld-linux.so.2 is missing
 DIR/plain|126|cannot run 'DIR/plain': Permission denied
 DIR|126|cannot run 'DIR': Permission denied
 CASES

@@ -306,10 +306,10 @@ void ns_program_say_not_found(const char *word)
 
 int ns_program_say_failure(const char *word, int error)
 {
-    char path[PATH_MAX];
-    bool exists = locate(word, path, sizeof path);
-    if (error == ENOENT && exists)
-        ns_say("cannot run '%s': its interpreter is missing", word);
+    static struct ns_reach reach;
+    ns_reach_inspect(word, &reach);
+    if (error == ENOENT && reach.program[0] != '\0') /* a script's interpreter, or the loader */
+        ns_say("cannot run '%s': %s is missing", word, reach.loader[0] ? reach.loader : reach.file);
     else if (error == ENOENT && !strchr(word, '/'))
         ns_program_say_not_found(word);
     else
