@@ -259,6 +259,11 @@ END
     [[ $(awk -v pid="$pid" '$4 == pid { print $6 }' <<<"$output") == "no?" ]]
 }
 
+@test "top ends if its lines cannot be written" {
+    run --separate-stderr timeout 20 bash -c 'exec "$0" top --interval 0.5 --pid $$ >/dev/full' "$NS"
+    [[ $status -eq 2 && $stderr == "nagleshim: cannot write to standard output" ]]
+}
+
 @test "SIGHUP does not end top if it was ignored before" {
     ns_start top bash -c 'trap "" HUP; exec "$@"' ignoring "$NS" top --interval 0.5 --pid $$
     ns_wait_for "$T/top.out" 'PROCESS .* PEER'

@@ -99,8 +99,8 @@ static int show(struct ns_top *top)
             break;
         ns_top_refresh(top, ns_clock_now(CLOCK_MONOTONIC));
         status = print(top, screen);
-        /* The reader of the lines or the processes may have ended. */
-        if (fflush(stdout) != 0 || ns_proc_are_gone(ns_option_pids()))
+        /* The reader of the lines or the processes may have ended, or a disk may be full. */
+        if (fflush(stdout) != 0 || ferror(stdout) || ns_proc_are_gone(ns_option_pids()))
             break;
     } while (!once && !asked_to_end && status == NS_EXIT_YES);
     if (once && !error)
