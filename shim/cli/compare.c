@@ -178,17 +178,21 @@ static void print(const struct comparison *comparison)
 {
     const struct arm *without = &comparison->arms[WITHOUT], *with = &comparison->arms[WITH];
     bool is_faster = with->values[MEDIAN] < without->values[MEDIAN];
+    const int width = ns_output_columns(stderr);
     ns_print(stderr, "nagleshim compare: ");
     if (comparison->p < NS_P_SIGNIFICANT)
         ns_print_colour(stderr, is_faster ? NS_GREEN : NS_RED);
-    ns_print(stderr, "%s", verdict(comparison));
+    ns_print_words(stderr,
+                   ns_words("%s (%u and %u runs, p = %.2g)", verdict(comparison), without->n,
+                            with->n,
+                            is_about_writes(comparison) ? comparison->late_p : comparison->p),
+                   sizeof "nagleshim compare:", 0, width);
     ns_print_colour(stderr, NS_PLAIN);
-    ns_print(stderr, " (%u and %u runs, p = %.2g)\n\n", without->n, with->n,
-             is_about_writes(comparison) ? comparison->late_p : comparison->p);
-    ns_print(stderr, "%-34s%14s%18s\n", "", "without", "with the library");
-    for (unsigned i = 0; i < VALUES; i++)
-        ns_print(stderr, "%-34s%14.1f%18.1f\n", values[i].line, without->values[i],
-                 with->values[i]);
+    ns_print(stderr, "\n   without      with  the library\n");
+    for (unsigned i = 0; i < VALUES; i++) {
+        int column = ns_print(stderr, "%10.1f%10.1f  ", without->values[i], with->values[i]);
+        ns_print_words(stderr, values[i].line, column, column, width);
+    }
 }
 
 static void add_arm(cJSON *object, const char *name, const struct arm *arm)

@@ -94,6 +94,22 @@ END
     [[ ! -e $T/o.json ]]
 }
 
+# lines_of WORD...: what the command prints on a terminal of 40 columns.
+lines_of() {
+    "$python" -c 'import pty, sys; pty.spawn(["sh", "-c", "stty cols 40; exec \"$@\"", "sh", *sys.argv[1:]])' \
+        env TERM=dumb "$NS" "$@" </dev/null | tr -d '\r'
+}
+
+@test "on a terminal of 40 columns the table of compare fits, and the counts of top are broken between words" {
+    ns_python
+    lines_of compare --runs 5 -- true >"$T/seen"
+    grep -q '^ *without *with ' "$T/seen"
+    run ! grep -E '.{41}' "$T/seen"
+    lines_of top --once --interval 0.5 --pid $$ >"$T/seen"
+    grep -q '^ *ms/s ' "$T/seen"
+    run ! grep -E '^ *[0-9]+ samples.{40}' "$T/seen"
+}
+
 # interrupt N [OPTION]...: interrupts compare in its run N.
 interrupt() {
     run --separate-stderr env --default-signal=INT "$NS" compare "${@:2}" -- \

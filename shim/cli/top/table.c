@@ -10,17 +10,17 @@
 
 enum { NAME_LEAST = 12 }; /* the columns seldom move, and 40 characters have the first four */
 
-/* "; 3 connections " */
-static void print_count(FILE *out, uint64_t n, const char *noun, const char *text)
+/* "..., 3 connections TEXT" */
+static const char *add_count(const char *line, uint64_t n, const char *noun, const char *text)
 {
-    if (n > 0)
-        ns_print(out, "; %s %s", ns_count(n, noun), text);
+    return n > 0 ? ns_words("%s; %s %s", line, ns_count(n, noun), text) : line;
 }
 
 static void print_summary(FILE *out, const struct ns_top *top)
 {
     const struct ns_watch_tally *tally = &top->tally, *before = &top->before;
     time_t now = time(NULL);
+    const char *line;
     unsigned stalling = 0;
     char clock[16];
     struct tm local;
@@ -30,18 +30,21 @@ static void print_summary(FILE *out, const struct ns_top *top)
     ns_print(out, "nagleshim top - %s, %s, %u with traffic; %u row%s\n", clock,
              ns_count(tally->connections, "connection"), tally->busy, stalling,
              stalling == 1 ? " stalls" : "s stall");
-    ns_print(out, "%.0f samples/s, %.1f%% of a CPU",
-             (double)(tally->looks - before->looks) / top->seconds,
-             (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
-    print_count(out, tally->idle, "idle connection", "not shown");
+    line = ns_words("%.0f samples/s, %.1f%% of a CPU",
+                    (double)(tally->looks - before->looks) / top->seconds,
+                    (double)(tally->busy_ns - before->busy_ns) / 1e7 / top->seconds);
+    line = add_count(line, tally->idle, "idle connection", "not shown");
     if (tally->busy > tally->sampled)
-        ns_print(out, "; %u sampled at a time", tally->sampled);
-    print_count(out, tally->missed - before->missed, "round", "of samples late");
-    print_count(out, tally->forgotten - before->forgotten, "connection",
-                "not sampled (too short or too many)");
+        line = ns_words("%s; %u sampled at a time", line, tally->sampled);
+    line = add_count(line, tally->missed - before->missed, "round", "of samples late");
+    line = add_count(line, tally->forgotten - before->forgotten, "connection",
+                     "not sampled (too short or too many)");
     if (tally->denied > 0)
-        ns_print(out, "; %s", ns_watch_refused(tally->denied, tally->refused, tally->refusal));
-    ns_print(out, "\n\n");
+        line = ns_words("%s; %s", line,
+                        ns_watch_refused(tally->denied, tally->refused, tally->refusal));
+    /* What is drawn on a screen is cut there. */
+    ns_print_words(out, line, 0, 2, ns_output_columns(out));
+    ns_print(out, "\n");
 }
 
 /* The peer, as the last column shows it. */
