@@ -83,6 +83,12 @@ public final class WriteWriteRead {
     }
 
     public static void main(String[] words) throws IOException {
+        if (!String.join(" ", words).matches(
+            "(--connections [0-9]+ )?server [0-9]+ [0-9]+|(--warmup [0-9]+ )?client [^ ]+ [0-9]+ [0-9]+")) {
+            System.err.println("usage: java WriteWriteRead [--connections N] server PORT COUNT"
+                + " | [--warmup N] client HOST PORT ROUNDS");
+            System.exit(2);
+        }
         boolean option = words[0].startsWith("--");
         String[] rest = Arrays.copyOfRange(words, option ? 2 : 0, words.length);
         int[] numbers = Arrays.stream(rest).skip(rest.length - 2).mapToInt(Integer::parseInt).toArray();

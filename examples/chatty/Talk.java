@@ -14,6 +14,10 @@ public final class Talk {
     }
 
     public static void main(String[] arguments) throws IOException {
+        if (arguments.length != 3 || !String.join("", arguments).matches("[0-9]+")) {
+            System.err.println("usage: java Talk PORT WARMUP COUNT");
+            System.exit(2);
+        }
         int warmup = Integer.parseInt(arguments[1]);
         int count = Integer.parseInt(arguments[2]);
         double[] times = new double[count];

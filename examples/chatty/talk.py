@@ -28,4 +28,7 @@ def main(port, warmup, count):
         sum(t > 0.020 for t in times)))
 
 
+if len(sys.argv) != 4 or not all(word.isdecimal() for word in sys.argv[1:]):
+    print("usage: talk.py PORT WARMUP COUNT", file=sys.stderr)
+    sys.exit(2)
 main(*map(int, sys.argv[1:]))

@@ -15,6 +15,18 @@ setup() {
     WARMUP=20
 }
 
+@test "each example refuses wrong arguments with one line and status 2" {
+    local program programs=("$EXAMPLES"/*_{client,server,put,sender,receiver} "python3 examples/chatty/talk.py")
+    [[ ! -e $BATS_FILE_TMPDIR/java/Talk.class ]] ||
+        programs+=("java -cp $BATS_FILE_TMPDIR/java Talk" "java examples/WriteWriteRead.java")
+    ((${#programs[@]} >= 11))
+    for program in "${programs[@]}"; do
+        # shellcheck disable=SC2086 # several words
+        run --separate-stderr $program 1 2 x
+        [[ $status -eq 2 && -z $output && ${#stderr_lines[@]} -eq 1 ]] || wrong "$program: status $status: $output$stderr"
+    done
+}
+
 # talk MESSAGES COMMAND...: runs the server and this client, with the words of the array on_client in front.
 talk() {
     local server=("$EXAMPLES/chatty_server" --warmup "$WARMUP" 0) client=("${@:2}" PORT "$WARMUP" "$1") on_server=()
