@@ -43,7 +43,7 @@ says_of() {
 }
 
 # Programs and files whose names and contents have the bad text; a client that stalls, one that has the library and waits, and
-# a control group.
+# a control group. The client pauses, as it sends as fast as it can once it is cured.
 make_names() {
     mkdir "$T/said" "$T/dir$bad" "$T/lib$bad"
     cp "$EXAMPLES/queue_put" "$T/put$bad"
@@ -59,7 +59,7 @@ make_names() {
     "${inside[@]}" sh -c 'mkdir "/etc/systemd/system/$1.service.d" && printf "[Service]\nEnvironment=LD_PRELOAD=%s\n" "$2" \
         >"/etc/systemd/system/$1.service.d/zz-nagleshim.conf"' sh "$word" "/no/$word/libnagleshim.so"
     ns_serve server "$EXAMPLES/queue_server" --connections 0 0
-    ns_start put "${inside[@]}" sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$group" "$T/put$bad" --warmup 0 \
+    ns_start put "${inside[@]}" sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$group" "$T/put$bad" --pause 500 --warmup 0 \
         127.0.0.1 "$port" 100000000
     put=${NS_PID[put]}
     NAGLESHIM_POLICY="$T/rule$bad.json" LD_PRELOAD="$T/lib$bad/libnagleshim.so" ns_start patient "$T/patient$bad" pause "$bad"
