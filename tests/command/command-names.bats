@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Promise: Whatever another user has named his programs, files, control groups and rules, no verb of the command lets a name
 # drive the terminal, begin a line, or break the JSON.
+# Waits: the verbs that watch do so for a second.
 
 load ../helpers/doctor
 

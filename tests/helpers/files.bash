@@ -116,8 +116,8 @@ kind_of() {
     fi
 }
 
-# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line, for the files of this kind. Files with parts or long limits come
-# first, because they take longest.
+# jobs_of KIND FILE...: prints FILE:PART:PARTS, one per line, for the files of this kind. Files with many tests come first, because
+# they take longest.
 jobs_of() {
     local kind=$1 file parts part tests
     shift
@@ -127,9 +127,9 @@ jobs_of() {
         parts=$(says "$file" Parts) || parts=1
         ((parts <= tests)) || parts=$tests
         for ((part = 1; part <= parts; part++)); do
-            echo "$parts $(limit_of "$file") $file:$part:$parts"
+            echo "$tests $file:$part:$parts"
         done
-    done | sort -k 1,1rn -k 2,2rn | cut -d ' ' -f 3
+    done | sort -s -k 1,1rn | cut -d ' ' -f 2
 }
 
 # list_tests: prints every file by its folder, with its number of tests and its promise.
