@@ -257,17 +257,19 @@ PYTHON
     [[ $status -eq 0 && ${output##*$'\n'} == '4 passed, 0 failed, 0 skipped' ]]
 }
 
-@test "when those that compute or wait have ended, one more of the others runs at a time" {
+@test "when those that compute have ended, one more of the others runs at a time, and when those that wait have, another one" {
     local file
-    for file in one two three; do
-        tests one/$file.bats <<<$'It ends if three run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { touch "$T/'$file$'"; until [[ -e $T/one && -e $T/two && -e $T/three ]]; do sleep 0.05; done; }'
+    for file in one two three four; do
+        tests two/$file.bats <<<$'It ends if four run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { touch "$T/'$file$'"; until [[ -e $T/one && -e $T/two && -e $T/three && -e $T/four ]]; do sleep 0.05; done; }'
     done
-    # Since findutils 4.10, xargs looks at the signal when a job ends: this one, a second after the one that waits.
-    tests one/first.bats <<<$'It ends, and begins first.\nBATS_TEST_TIMEOUT=30\ntest "ends" { until [[ -e $T/waits ]]; do sleep 0.05; done; sleep 1; }'
-    tests two/waits.bats <<<$'It waits.\n# Waits: a little\ntest "waits" { touch "$T/waits"; }'
+    for file in Computes Waits; do
+        tests one/$file.bats <<<$'It runs.\n# '"$file: a little"$'\n'"test \"$file\" { touch \"\$T/$file\"; }"
+    done
+    # Since findutils 4.10, xargs looks at the signals when a job ends: this one, a second after those.
+    tests one/first.bats <<<$'It ends, and begins first.\nBATS_TEST_TIMEOUT=30\ntest "ends" { until [[ -e $T/Computes && -e $T/Waits ]]; do sleep 0.05; done; sleep 1; }'
     export T
     JOBS=2 run_tests
-    [[ $status -eq 0 && ${output##*$'\n'} == '5 passed, 0 failed, 0 skipped' ]]
+    [[ $status -eq 0 && ${output##*$'\n'} == '7 passed, 0 failed, 0 skipped' ]]
 }
 
 # unprivileged WORD...: sets "under" to words that start tests/run as root with the default capabilities of a container.
