@@ -40,6 +40,21 @@ bool ns_kernel_has_ulp(int fd)
     return NS_QUIETLY(NS_REAL(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, name, &len)) == 0 && len > 0;
 }
 
+/* 0 if the kernel does not say. */
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    NS_QUIETLY(NS_REAL(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size));
+    return cookie;
+}
+
+bool ns_kernel_is_same(int one, int other)
+{
+    uint64_t cookie = cookie_of(one);
+    return cookie && cookie == cookie_of(other);
+}
+
 /* Members of struct tcp_info, as words: libc's struct is older. */
 enum { UNACKED = 6, RTT = 17, ADVMSS = 21, UNSENT = 36, MIN_RTT = 37, WORDS };
 

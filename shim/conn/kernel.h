@@ -34,6 +34,10 @@ struct ns_address ns_kernel_remote(int fd);
  * becomes the last one. */
 bool ns_kernel_can_read(const void *address, size_t size, uintptr_t *known);
 
+/* Are two descriptors the same socket? What the library sets on one of them would otherwise be
+ * taken for the program's own on the other. */
+bool ns_kernel_is_same(int one, int other);
+
 /* The shortest round trip in microseconds (TCP_INFO); 0 if the kernel does not say. */
 unsigned ns_kernel_rtt(int fd);
 

@@ -220,6 +220,12 @@ void ns_handover_duplicated(int from, int to)
 void ns_handover_started_with(int fd)
 {
     ns_socket_arrived(fd, NS_HANDED_ON);
+    /* inetd and systemd start a server with one connection on several of them. */
+    for (int other = 0; other < fd && fd <= STDERR_FILENO; other++)
+        if (ns_fd_conn(fd) && ns_fd_conn(other) && ns_kernel_is_same(fd, other)) {
+            ns_handover_duplicated(other, fd);
+            return;
+        }
     if (ns_socket_managed(fd, false))
         ns_handover_unseen(fd);
 }

@@ -50,6 +50,29 @@ inetd                   elsewhere a connection on 0 and 1
 END
 }
 
+@test "a server that is started with a connection on descriptors 0 to 2 finds the options there that its parent has set" {
+    ns_python
+    cat >"$T/server.py" <<'END'
+import os, socket, sys
+report = open(sys.argv[1], "w")
+print(*(socket.socket(fileno=os.dup(fd)).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for fd in range(3)), file=report)
+END
+    cat >"$T/inetd.py" <<'END'
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+connection, _ = listener.accept()
+server = [sys.executable, sys.argv[1], sys.argv[2]]
+subprocess.run(server, stdin=connection, stdout=connection, stderr=connection, env={**os.environ, "LD_PRELOAD": sys.argv[3]}, check=True)
+print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+END
+    run "$python" "$T/inetd.py" "$T/server.py" "$T/report" ""
+    [[ $output == 0 && $(<"$T/report") == '0 0 0' ]]
+    run "$python" "$T/inetd.py" "$T/server.py" "$T/report" "$LIBRARY"
+    [[ $output == 1 ]] # in the kernel
+    [[ $(<"$T/report") == '0 0 0' ]]
+}
+
 @test "a listener that survives exec has the bursts of its connections joined, and reports the program's own options" {
     keeps listener-stays ''
 }
