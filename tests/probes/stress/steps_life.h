@@ -351,14 +351,6 @@ SCENARIO("repair")
     ask(TCP_REPAIR, OFF_WITHOUT_PROBE);
 }
 
-SCENARIO("dup")
-{
-    int copy = dup(near.fd);
-    EXPECT(copy >= 0);
-    RAW(close, near.fd, 0, 0, 0);
-    near.fd = copy;
-}
-
 static int spare;
 
 SCENE("copy", spare = dup(near.fd))
@@ -409,9 +401,6 @@ SCENARIO("reader-hears")
         EXPECT(look_again(begin, 2000));
 }
 
-SCENE("unshare", EXPECT(unshare(CLONE_FS) == 0))
-SCENE("prctl", EXPECT(prctl(PR_SET_KEEPCAPS, 0) == 0))
-SCENE("setgid", EXPECT(syscall(SYS_setgid, getgid()) == 0))
 SCENE("stdout", EXPECT(dup2(near.fd, 1) == 1))
 SCENE("note", EXPECT(write(1, "note\n", 5) == 5))
 
