@@ -69,27 +69,15 @@ static struct ns_verdict thinks(int n, bool busy)
 
 CHECK(check_weighing)
 {
-    struct ns_verdict verdict = waits(40, eleven_ticks, at_once);
+    struct ns_verdict verdict = waits(40, eleven_ticks, within_a_tick);
     OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "answers that follow the release are stalls");
-    verdict = waits(40, eleven_ticks, within_a_tick);
-    OK(verdict.grade == NS_GRADE_PROVEN && verdict.stalls == 40,
-       "also if the server needs 0 to 4 ms more");
-    verdict = thinks(40, false);
-    OK(verdict.stalls == 0 && verdict.maybe > 30 && verdict.doubt == NS_DOUBT_ANSWERS,
-       "answers that follow the write are not");
-    verdict = thinks(10, false);
-    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are fewer of them");
+       "answers that follow the release are stalls, also if the server needs 0 to 4 ms more");
     verdict = thinks(4, false);
-    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS, "nor are four");
+    OK(verdict.stalls == 0 && verdict.doubt == NS_DOUBT_ANSWERS,
+       "four answers that follow the write are not");
     verdict = thinks(32, true);
-    OK(verdict.stalls == 0 && verdict.maybe > 20,
-       "answers that follow the write are not stalls if some come on a tick");
     OK(verdict.certain_ns == 0 && verdict.most_ns > 0 && !verdict.proof.certain,
-       "and no loss is certain");
-    verdict = waits(20, eleven_ticks, later);
-    OK(verdict.stalls == 1 && verdict.maybe == 19 && verdict.grade == NS_GRADE_CANNOT_TELL,
-       "one of twenty may follow the release by chance");
+       "nor is a loss certain if some come on a tick");
 }
 
 /* From outside: samples every 2.07 ms, and answers that come lag(i) after a release on a tick. */
@@ -163,12 +151,8 @@ CHECK(check_lags)
         bool doubts;
         const char *what;
     } rows[] = {
-        {24, at_once, NULL, MS, false, "answers right after the release are certain"},
         {24, a_millisecond, NULL, MS, false, "also if each takes a millisecond more"},
-        {24, within_a_tick, NULL, MS, true, "answers at any time within the tick are not"},
         {24, two_ticks, NULL, MS, true, "answers that all come much later are not"},
-        {8, at_once, NULL, MS, false, "a few right after the release are certain"},
-        {8, a_millisecond, NULL, MS / 2, true, "a few that come too late are not"},
         {12, within_a_tick, NULL, 3 * MS, true, "nor are a few at any time within the tick"},
         {24, at_once, each_third, MS, true, "if many are too late, the others are not"},
     };
@@ -206,9 +190,6 @@ CHECK(check_arrivals)
         {{[NS_PHASES - 2] = 12}, 60, 500, NS_GRADE_NONE, "but not earlier"},
         {{9, 3}, 60, 12 * 208, NS_GRADE_NONE, "208 ms: no ACK is as late as a cork of the peer"},
         {{5, 2}, 60, 500, NS_GRADE_NONE, "seven times are too few"},
-        {{3, 1, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2, 1, 2, 2}, 60, 500, NS_GRADE_NONE, "at any time"},
-        {{[8] = 12}, 60, 500, NS_GRADE_NONE, "a timer of the peer has another phase"},
-        {{[2] = 4, [3] = 50}, 60, 500, NS_GRADE_NONE, "0.7 ms after it is another phase, too"},
         {{[1] = 4, [2] = 50}, 60, 500, NS_GRADE_NONE, "mostly 0.5 ms after it is another phase"},
         {{[8] = 12}, 22000, 500, NS_GRADE_LIKELY, "unless a round trip of 5.5 ticks explains it"},
         {{[0] = 10, [8] = 2}, 60, 500, NS_GRADE_NONE, "most of it must have our phase"},
@@ -231,17 +212,6 @@ CHECK(check_unseen_waits)
        "waits with nothing unsent are requests");
     OK(verdict.waited_ns == 135 * MS && verdict.free_ns == 135 * MS && verdict.free == 103,
        "all of them count as time waited");
-    ns_verdict_waits(&talk.judge.verdict, buckets, 135 * MS);
-    OK(talk_verdict(&talk).free_ns == 270 * (uint64_t)MS, "also of several records");
-    ns_verdict_delay(&talk.judge.verdict, NS_DELAY_PEER, 3, 130 * MS);
-    verdict = talk_verdict(&talk);
-    OK(verdict.delays[NS_DELAY_PEER] == 3 && verdict.delays_ns[NS_DELAY_PEER] / MS == 130,
-       "long ones are delays of the peer, with their length");
-    talk_begin(&talk);
-    talk.now.min_rtt_us = 50000;
-    talk_look(&talk, NS_LOOK_WAIT, 0);
-    ns_verdict_delay(&talk.judge.verdict, NS_DELAY_PEER, 3, 130 * MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_WIRE] == 3, "or delays of the wire");
 }
 
 static void add_free(struct ns_verdict *verdict, uint64_t free, uint64_t ms)
@@ -263,18 +233,12 @@ static enum ns_grade beside(uint64_t free, uint64_t ms, bool asks, uint64_t rece
 
 CHECK(check_parts)
 {
-    static const uint32_t on_tick[NS_PHASES] = {9, 3};
     struct talk talk;
     talk_begin(&talk);
     ns_verdict_parts(&talk.judge.verdict, 20, 880 * (uint64_t)MS);
     struct ns_verdict verdict = talk_verdict(&talk);
     OK(verdict.delays[NS_DELAY_PEER] == 20 && verdict.delays_ns[NS_DELAY_PEER] / MS == 880,
        "a peer that answers in two parts counts as slow");
-    talk_begin(&talk);
-    ns_verdict_arrivals(&talk.judge.verdict, on_tick, 500 * (uint64_t)MS, talk.judge.tick_ns);
-    ns_verdict_parts(&talk.judge.verdict, 12, 500 * (uint64_t)MS);
-    OK(talk_verdict(&talk).delays[NS_DELAY_PEER] == 0,
-       "it does not if this end's delayed ACKs delayed it");
 }
 
 CHECK(check_no_slower)
@@ -287,21 +251,14 @@ CHECK(check_no_slower)
     } rows[] = {
         {4, 43, 0, true, NS_GRADE_CANNOT_TELL, "as many ms as the stalls: a hold is no stall"},
         {3, 43, 0, true, NS_GRADE_PROVEN, "too few to show anything"},
-        {20, 22, 0, true, NS_GRADE_PROVEN, "faster than the stalls"},
-        {20, 88, 0, true, NS_GRADE_PROVEN, "slower than the stalls"},
         {20, 43, 0, false, NS_GRADE_PROVEN, "of a server"},
         {80, 44, 0, false, NS_GRADE_CANNOT_TELL,
          "even there if the stalls are a small part of them"},
-        {80, 20, 0, false, NS_GRADE_PROVEN, "faster, of a server, and the stalls a small part"},
         {20, 43, 12, true, NS_GRADE_PROVEN, "of a peer that may wait for our ACK"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         OK(beside(rows[i].free, rows[i].ms, rows[i].asks, rows[i].receiving) == rows[i].grade,
            "requests without a hold: %s", rows[i].what);
-    struct ns_verdict few = waits(5, eleven_ticks, at_once), fewer = {.asks = true};
-    add_free(&fewer, 2, 43);
-    ns_verdict_add(&few, &fewer);
-    OK(few.grade == NS_GRADE_PROVEN, "two requests without a hold are too few beside few stalls");
 }
 
 /* Ten holds of 44 ms whose answers came after_ms after the release, and requests without a hold. */
@@ -331,10 +288,6 @@ CHECK(check_follows_release)
     } rows[] = {
         {10, 10, 1, 2, NS_GRADE_CANNOT_TELL, "of a peer that also sends without a request"},
         {10, 10, 1, 0, NS_GRADE_LIKELY, "as late after the release as others after the request"},
-        {10, 8, 5, 0, NS_GRADE_LIKELY, "about as late"},
-        {10, 10, 0, 0, NS_GRADE_CANNOT_TELL, "without others to compare with"},
-        {10, 54, 5, 0, NS_GRADE_CANNOT_TELL, "of a peer that always needs that time"},
-        {10, 1, 5, 0, NS_GRADE_CANNOT_TELL, "while others take another time"},
         {200, 200, 5, 0, NS_GRADE_CANNOT_TELL, "the hold is a small part of a long wait"},
         {42, 42, 40, 0, NS_GRADE_CANNOT_TELL, "of a peer whose answers take as long as a hold"},
         {40, 40, 5, 0, NS_GRADE_LIKELY,
@@ -348,8 +301,6 @@ CHECK(check_follows_release)
 CHECK(check_early)
 {
     struct ns_verdict sum = waits(8, eleven_ticks, at_once), early = {.late = 1, .early = 1};
-    OK(sum.grade == NS_GRADE_PROVEN && sum.early == 0,
-       "answers that wait for held bytes are stalls");
     ns_verdict_add(&sum, &early);
     OK(sum.grade == NS_GRADE_PROVEN, "a single early answer of nine does not refute them");
     ns_verdict_add(&sum, &early);
@@ -388,17 +339,11 @@ CHECK(check_gaps)
         bool answers, open;
         const char *what;
     } rows[] = {
-        {1, 40, 0, false, true, "with a delayed ACK of ours: it may have been held"},
-        {1, 0, 42, false, false, "without such an ACK"},
         {1, 28, 0, false, false, "with an ACK that was not delayed"},
-        {1, 40, 40, false, false, "long after the ACK"},
         {1, 200, 0, false, true, "with the longest delayed ACK"},
-        {20, 40, 20, false, true, "a round trip after the ACK"},
         {20, 40, 28, false, true, "a round trip after the ACK, on a path that is sometimes slower"},
-        {20, 40, 4, false, false, "sooner than a round trip after the ACK"},
         {20, 40, 60, false, false, "later than a round trip after the ACK"},
         {20, 40, 24, true, false, "a round trip after the ACK, but also after an answer of ours"},
-        {80, 60, 80, false, true, "a round trip of 80 ms after the ACK"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ns_verdict verdict =
@@ -422,14 +367,11 @@ CHECK(check_best_proof)
                                   .certain = true},
                          doubted = {.begin = 3, .end = 44 * MS, .cost = 42 * MS};
     ns_verdict_stall(&verdict, &brief, 0);
-    OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 8 * MS,
-       "a single stall is the shortest and the longest");
     for (int i = 0; i < 3; i++)
         ns_verdict_stall(&verdict, &usual, 0);
     ns_verdict_stall(&verdict, &doubted, 0);
     OK(verdict.shortest_ns == 8 * MS && verdict.longest_ns == 42 * MS && verdict.stalls == 4,
        "only certain stalls have a length");
-    OK(verdict.proof.begin == 2, "the proof is a stall of the usual length");
 }
 
 CHECK(check_sum)
@@ -437,19 +379,12 @@ CHECK(check_sum)
     struct ns_verdict sum = {0}, stalls = waits(5, eleven_ticks, at_once),
                       slow = waits(8, eleven_ticks, later), none = {0};
     ns_verdict_add(&sum, &none);
-    OK(sum.grade == NS_GRADE_CANNOT_TELL && sum.doubt == NS_DOUBT_NO_LOOKS,
-       "without samples nothing can be told");
     ns_verdict_add(&sum, &slow);
     OK(sum.grade == slow.grade && sum.doubt == slow.doubt && sum.maybe == 7,
        "the first one has its own verdict");
     ns_verdict_add(&sum, &stalls);
-    OK(sum.grade == NS_GRADE_PROVEN && sum.stalls == 6 && sum.maybe == 7 && sum.requests == 13,
-       "stalls of another one make the sum proven");
     OK(stalls.held_waits[15] > 0 && sum.held_waits[15] >= stalls.held_waits[15],
        "waits with a hold are added length by length");
-    /* Ticks are 4 ms, so that holds of 11 of them take 41 to 44 ms. */
-    OK(stalls.held_waits_ns > 5 * 40 * (uint64_t)MS && stalls.held_waits_ns < 5 * 45 * (uint64_t)MS,
-       "waits with a hold have their length");
     struct ns_verdict other_end = {.receiving = 9,
                                    .receiving_ns = 9 * 40 * (uint64_t)MS,
                                    .certain_ns = 1,
@@ -461,9 +396,6 @@ CHECK(check_sum)
     OK(ns_verdict_conclude(&both, NULL).holds && ns_verdict_conclude(&maybe, NULL).holds &&
            !ns_verdict_conclude(&other_end, NULL).holds,
        "an end that holds bytes and receives late ones is said to hold");
-    OK(sum.certain_ns == stalls.certain_ns + slow.certain_ns &&
-           sum.most_ns == stalls.most_ns + slow.most_ns,
-       "losses are added");
     OK(sum.shortest_ns <= stalls.shortest_ns && sum.longest_ns >= stalls.longest_ns &&
            sum.proof.certain && sum.rtt_us == 60,
        "the extremes and the proof are kept");
@@ -472,7 +404,6 @@ CHECK(check_sum)
     late.delays_ns[NS_DELAY_WIRE] = 30 * MS;
     sum = late;
     ns_verdict_add(&sum, &late);
-    OK(sum.grade == NS_GRADE_LATE, "late holds alone are graded late");
     ns_verdict_add(&sum, &stalls);
     OK(stalls.watched_ns > 0 && sum.watched_ns == stalls.watched_ns,
        "the longest time watched is kept");
@@ -491,10 +422,4 @@ CHECK(check_sum)
        "four waits of either kind are enough for an experiment, and three are not");
     OK(!ns_verdict_try(&stalls, &slower) && stalls.grade != NS_GRADE_PROVEN && stalls.late == 5,
        "an experiment that makes the waits longer removes the proof");
-    OK(strcmp(ns_grade_name(NS_GRADE_LATE), "late but nobody waited") == 0 &&
-           strcmp(ns_grade_name(NS_GRADE_PROVEN), "proven") == 0 &&
-           strcmp(ns_grade_name(NS_GRADE_LIKELY), "likely") == 0 &&
-           strcmp(ns_grade_name(NS_GRADE_NONE), "none") == 0 &&
-           strcmp(ns_grade_name(NS_GRADE_CANNOT_TELL), "cannot tell") == 0,
-       "every grade has its name");
 }
