@@ -77,8 +77,12 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_m
     uint16_t full = NS_GET(conn, full);
     if (full >= NS_FULL_ASK && !NS_GET(conn, held)) /* a push has set TCP_NODELAY again */
         full %= NS_FULL_SOON;
-    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_SOON)
+    /* A wait may be unseen; and a read from a pipe counts only while something is pending. */
+    if (!ns_burst_waits(&burst, (uint8_t)ns_thread.waits) && full != NS_FULL_SOON &&
+        (full < NS_FULL_ASK || ns_push_clock() == burst.at))
         return full >= NS_FULL_ASK;
+    if (full >= NS_FULL_ASK && !ns_kernel_unacked(fd)) /* an answer was read unseen, or elsewhere */
+        full += NS_FULL_DRAINED;
     if (++full == NS_FULL_SOON) /* only a late write sets it to this value */
         full++;
     if (full >= NS_FULL_END) {
@@ -94,6 +98,7 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_m
     if (full < NS_FULL_ASK)
         return false;
     burst.wait = (uint8_t)ns_thread.waits;
+    burst.at = ns_push_clock();
     ns_conn_burst_put(conn, burst);
     return true;
 }

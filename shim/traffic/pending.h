@@ -47,8 +47,15 @@ static inline unsigned ns_push_pause(const struct ns_conn *conn, const struct ns
  * the kernel is asked whether the line is full. A late write, which may have waited for room in the
  * send buffer, sets it to NS_FULL_SOON, so that the next write asks. If the line is full, the
  * writes are left to Nagle's algorithm until NS_FULL_END, where a read counts as NS_FULL_SOON
- * waits; and then the count goes on from NS_FULL_AGAIN. */
-enum { NS_FULL_AGAIN = 48, NS_FULL_SOON = 64, NS_FULL_ASK, NS_FULL_END = NS_FULL_ASK + 4096 };
+ * waits, and a wait after which all is acknowledged as NS_FULL_DRAINED; and then the count goes on
+ * from NS_FULL_AGAIN. */
+enum {
+    NS_FULL_AGAIN = 48,
+    NS_FULL_SOON = 64,
+    NS_FULL_ASK,
+    NS_FULL_DRAINED = 2048,
+    NS_FULL_END = NS_FULL_ASK + 2 * NS_FULL_DRAINED
+};
 
 /* Are the writes of conn left to Nagle's algorithm, since its line is full? Then what it holds
  * leaves with the next ACK, and is pushed only by a read that blocks. */
