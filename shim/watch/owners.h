@@ -20,7 +20,8 @@ struct ns_netns {
     ino_t inode;                 /* unique while fd is open */
     uint32_t round;              /* the last one with a process or connection in it */
     int fd, list_fd;             /* for diag.h; negative: entering is not permitted */
-    uint8_t listened[65536 / 8]; /* a bit for each port with a listener */
+    uint8_t listens[65536 / 8];  /* a bit for each port with a listener in the last list */
+    uint8_t listened[65536 / 8]; /* and for each that has or had one */
     uint8_t reached[65536 / 8];  /* and for each with one that an undo may restore */
 };
 

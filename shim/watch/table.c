@@ -57,8 +57,11 @@ static void find_closed_listener(const struct ns_table *table, struct ns_netns *
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key)
 {
     uint16_t local = ntohs(key->id.idiag_sport), remote = ntohs(key->id.idiag_dport);
-    if (ns_ports_have(netns->listened, local) || ns_ports_have(netns->listened, remote))
-        return ns_ports_have(netns->listened, local);
+    /* Anybody may have listened on a port that is a client's now. */
+    const uint8_t *const ports[] = {netns->listens, netns->listened};
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++)
+        if (ns_ports_have(ports[i], local) != ns_ports_have(ports[i], remote))
+            return ns_ports_have(ports[i], local);
     return local < EPHEMERAL_FIRST && remote >= EPHEMERAL_FIRST;
 }
 

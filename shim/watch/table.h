@@ -50,7 +50,8 @@ struct ns_connection *ns_table_take(struct ns_table *table, struct ns_owned *pla
                                     struct ns_netns *netns, const struct ns_diag_socket *seen,
                                     uint64_t tick_ns, bool *full);
 
-/* Is this end the server? Its port has or had a listener, or is below the ephemeral ones. */
+/* Is this end the server? Its port has a listener, and the other one has none; or it had one; or it
+ * is below the ephemeral ones. */
 bool ns_table_is_server(const struct ns_netns *netns, const struct ns_diag_key *key);
 
 /* Set its role, of which more is known as listeners are found. That of a connection that was held

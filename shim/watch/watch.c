@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MS 1000000U
 
@@ -107,8 +108,10 @@ static void take_listed(void *context, const struct ns_diag_socket *seen)
     struct ns_watch *watch = context;
     struct ns_netns *netns = watch->listed;
     bool full;
-    if (seen->state == TCP_LISTEN)
+    if (seen->state == TCP_LISTEN) {
+        ns_ports_add(netns->listens, ntohs(seen->key.id.idiag_sport));
         ns_ports_add(netns->listened, ntohs(seen->key.id.idiag_sport));
+    }
     /* Without an inode it was not accepted yet, or it is closed and still sending. */
     if (seen->state == TCP_LISTEN || seen->inode == 0 || seen->look.at == 0)
         return;
@@ -222,6 +225,8 @@ static int list_netns(struct ns_watch *watch)
         watch->netns++;
     if (watch->netns == owners->n_namespaces)
         return 0;
+    /* The kernel lists listeners first (inet_diag_dump_icsk, net/ipv4/inet_diag.c). */
+    memset(owners->namespaces[watch->netns]->listens, 0, sizeof owners->namespaces[0]->listens);
     error = ns_diag_list_begin(&watch->part, owners->namespaces[watch->netns]->list_fd, states);
     return error ? error : 1;
 }

@@ -629,6 +629,37 @@ diagnose_as_other() {
     expect 3 stderr has "note: 1 process could not be examined: "
 }
 
+# Any user may listen on each port for a moment.
+@test "a client is no server because somebody has listened on its port before" {
+    cat >"$T/stale.py" <<'END'
+import socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+if sys.argv[1] == "stale":
+    other = socket.create_server(("127.0.0.1", 0))
+    port = other.getsockname()[1]
+    time.sleep(1)
+    other.close()
+else:
+    port = 0
+client = socket.socket()
+client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+client.bind(("127.0.0.1", port))
+client.connect(listener.getsockname())
+server = listener.accept()[0]
+for _ in range(100):
+    client.send(b"r")
+    server.send(server.recv(1))
+    client.recv(1)
+    time.sleep(0.01)
+END
+    ns_python
+    local kind
+    for kind in fresh stale; do
+        run --separate-stderr "$NS" diagnose --outside --json="$T/o.json" -- "$python" "$T/stale.py" "$kind"
+        says "$T/o.json" 'sorted(row["role"] for row in rows) == ["client", "server"]'
+    done
+}
+
 # Root may type the command, and another user has chosen the program.
 @test "a proposed command that starts another user's program says whose it is" {
     { [[ $EUID -eq 0 ]] && has_ptrace; } || cannot_here "other users' processes need root and CAP_SYS_PTRACE"
