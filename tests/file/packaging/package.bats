@@ -67,6 +67,23 @@ deb_files() {
     [[ $(rpm -qp --qf '%{VERSION}' "$PACKAGES"/nagleshim-[0-9]*.rpm) == "$version" ]]
 }
 
+@test "make deb and make rpm take the cJSON of CJSON_DIR" {
+    local kind program
+    git clone -q . "$T/clone" && cd "$T/clone"
+    cp -R "$(realpath "${CJSON_DIR:-$(compgen -G "$OLDPWD/.deps/cjson-*" | head -n 1)}")" cjson
+    mkdir "$T/bin"
+    for kind in deb:dpkg-buildpackage rpm:rpmbuild; do
+        # It stands for the build: it prints the sources that it would get, and fails.
+        program=$T/bin/${kind#*:}
+        printf '#!/bin/sh\nprintenv CJSON_DIR\nls .deps/cjson-*/* || tar -tf "$OUT"/rpm/SOURCES/*.tar.gz | grep cjson\nexit 1\n' >"$program"
+        chmod +x "$program"
+        PATH=$T/bin:$PATH OUT=$T/out PACKAGES=$T/out run env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS \
+            make -s "${kind%:*}" CJSON_DIR=cjson 3>&-
+        [[ $output == *cJSON.c*cJSON.h* && $output != *$'\ncjson\n'* ]] || wrong "$kind: $output"
+    done
+    CJSON_DIR=cjson config/bill nagleshim 1 INSTALL 0 0 | grep -A 2 '"name": "cJSON"' | grep -qE '"versionInfo": "[0-9.]+"'
+}
+
 @test "each package has a bill of materials with its checksum, and with cJSON" {
     local file n=0
     for file in "$PACKAGES"/*.{deb,rpm}; do
