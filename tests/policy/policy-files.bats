@@ -274,8 +274,8 @@ under_policy() {
     NAGLESHIM_POLICY=${NAGLESHIM_POLICY/warmup/other}
     gets 2 other shimmed "$EXAMPLES/queue_put"
     # An argument behind 100 kilobytes of others, and more than 4096 of them.
-    local many i
-    for ((i = 0; i < 3000; i++)); do many+=(--warmup 0000000000000000000004); done
+    local many
+    mapfile -t many < <(yes $'--warmup\n0000000000000000000004' | head -n 6000)
     NAGLESHIM_POLICY=${NAGLESHIM_POLICY/--other/127.0.0.1}
     gets 1 last shimmed "$EXAMPLES/queue_put" "${many[@]}"
 }
