@@ -20,12 +20,12 @@ enum { RUNS_DEFAULT = 7 };
 enum { WITHOUT, WITH, ARMS };
 
 /* What is measured: the lines of the table, and the members of --json. */
-enum { MEDIAN, STALLS, LATE_MEDIAN, LATE_MOST, VALUES };
+enum { MEDIAN, HOLDS, LATE_MEDIAN, LATE_MOST, VALUES };
 static const struct {
     const char *line, *member;
 } values[VALUES] = {
     [MEDIAN] = {"ms a run, median", "median_ms"},
-    [STALLS] = {"stalls a run, seen from outside", "stalls"},
+    [HOLDS] = {"holds a run, seen from outside", "stalls"},
     [LATE_MEDIAN] = {"ms until half of the writes left", "late_median_ms"},
     [LATE_MOST] = {"ms until 99% of the writes left", "late_most_ms"},
 };
@@ -139,7 +139,7 @@ static void conclude(struct comparison *comparison)
     comparison->late_p = ns_statistics_mann_whitney(arms[WITHOUT].late, arms[WITHOUT].n,
                                                     arms[WITH].late, arms[WITH].n);
     for (struct arm *arm = arms; arm < arms + ARMS; arm++) {
-        arm->values[STALLS] = (double)(arm->sum.stalls + arm->sum.maybe) / arm->n;
+        arm->values[HOLDS] = (double)(arm->sum.stalls + arm->sum.maybe) / arm->n;
         arm->values[LATE_MEDIAN] = ns_verdict_lateness(&arm->sum, 0.5);
         arm->values[LATE_MOST] = ns_verdict_lateness(&arm->sum, 0.99);
         arm->values[MEDIAN] = ns_statistics_median(arm->ms, arm->n); /* sorts them */

@@ -64,6 +64,29 @@ END
         END { exit !(n == 5 && near >= 3 && most > least - 6 && most < last + 8) }' "$T/late"
 }
 
+@test "what Nagle's algorithm holds while the peer works on the first piece is not called a stall" {
+    cat >"$T/works.py" <<'END'
+import socket, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+def serve():
+    end = listener.accept()[0]
+    while end.recv(100):
+        time.sleep(0.045)
+        end.recv(100)
+        end.send(b"answer")
+threading.Thread(target=serve, daemon=True).start()
+client = socket.create_connection(listener.getsockname())
+for _ in range(30):
+    client.send(b"x" * 100)
+    client.send(b"y" * 100)
+    client.recv(10)
+END
+    ns_python
+    compare --runs 5 --json="$T/o.json" -- "$python" "$T/works.py"
+    expect 0 stderr has "holds a run" stderr lacks "stall"
+    says "$T/o.json" 'o["without"]["stalls"] > 0'
+}
+
 @test "the runs with the library have the policy of -p" {
     victim
     compare --runs 5 -p "$(policy app '{"send": "app", "ack": "app"}')" --json="$T/o.json" -- \
