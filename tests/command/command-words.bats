@@ -249,10 +249,8 @@ to enter its network, or CAP_SYS_PTRACE, or a security module protects it"
     done
 }
 
-@test "a byte order mark is called so, and what the command writes has no tabs" {
+@test "what the command writes has no tabs" {
     printf '\xef\xbb\xbf{"version": 1, "rules": []}' >"$T/mark.json"
-    run --separate-stderr "$NS" check "$T/mark.json"
-    expect 1 stderr is "$T/mark.json:1:1: unexpected byte 0xEF; this is a byte order mark: save the file without it"
     run --separate-stderr "$NS" check --json "$T/mark.json"
     jq -e '.files[0].valid | not' <<<"$output"
     [[ $output != *$'\t'* ]]

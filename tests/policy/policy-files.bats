@@ -83,15 +83,6 @@ two_programs() {
     [[ $stderr == *"policy $POLICIES/app.json: 1 of 1 rules are for this process"* ]]
 }
 
-@test "a program gets the policy of the name that it was started with, else of its executable" {
-    two_programs
-    echo "$AUTO_CORK" >"$POLICIES/nick.json"
-    echo "$ALONE" >"$POLICIES/alpha.json"
-    export NAGLESHIM_POLICY_DIR=$POLICIES
-    gets 1 nick.result shimmed bash -c 'exec -a nick "$0" "$@"' "$T/alpha"
-    gets stalls other.result shimmed bash -c 'exec -a /usr/bin/other "$0" "$@"' "$T/alpha"
-}
-
 # starts ARGV0 PROGRAM: traces which files a program opens at its start.
 starts() {
     strace -qq -e trace=openat -o "$T/trace" bash -c 'export LD_PRELOAD=$2; exec -a "$0" "$1"' "$1" "$2" "$LIBRARY"
