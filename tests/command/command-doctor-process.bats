@@ -202,14 +202,17 @@ os.execv(sys.argv[1], sys.argv[1:])' "$NS" doctor --pid "$1"
     expect_part output "warning: its memory cannot be read (see kernel.yama.ptrace_scope), or has too many files: the library was searched for by its name"
 }
 
-@test "doctor exits 3 for a program that may be executed but not read" {
+@test "doctor and explain exit 3 for a program that may be executed but not read" {
+    local verb
     "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
     cp "$NS" "$LIBRARY" "$T"
     program ordinary "$T/secret"
     chmod 0711 "$T/secret"
     let_others_in "$T"
-    run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/secret"
-    expect 3 stderr is "nagleshim doctor: cannot read '$T/secret', which may only be executed: Permission denied"
+    for verb in doctor explain; do
+        run --separate-stderr "${as_other[@]}" "$T/nagleshim" "$verb" "$T/secret"
+        expect 3 stderr is "nagleshim $verb: cannot read '$T/secret', which may only be executed: Permission denied"
+    done
     mkdir -m 0700 "$T/closed"
     run --separate-stderr "${as_other[@]}" "$T/nagleshim" doctor "$T/closed/program"
     expect 3 stderr is "nagleshim doctor: '$T/closed/program': Permission denied"

@@ -179,15 +179,6 @@ CASES
     expect_part output "ack app: the kernel acknowledges when it would without the library"
 }
 
-@test "explain exits 3 for a program that may be executed but not read" {
-    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
-    cp "$NS" "$(type -P true)" "$T"
-    chmod 0711 "$T/true"
-    let_others_in "$T"
-    run --separate-stderr "${as_other[@]}" "$T/nagleshim" explain "$T/true"
-    expect 3 stderr is "nagleshim explain: cannot read '$T/true', which may only be executed: Permission denied"
-}
-
 @test "explain describes what a rule does to socket options" {
     policy p '{"sockopt": {"SO_RCVBUF": "pass", "SO_SNDBUF": "ignore", "SO_KEEPALIVE": {"set": 1},
         "TCP_KEEPIDLE": {"min": 30}, "TCP_KEEPCNT": {"max": 9}}}'
