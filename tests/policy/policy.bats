@@ -36,7 +36,7 @@ load ../helpers/policies
         [[ $expected != *'[...]' ]] || line=${line::${#expected}-5}'[...]'
         [[ $line == "$expected" ]] || wrong "expected: $expected"$'\n'"printed:  $line"
     done <"$T/expected"
-    [[ $n -eq ${#lines[@]} && $n -gt 100 ]]
+    [[ $n -eq ${#lines[@]} && $n -gt 75 ]]
 }
 
 @test "the library rejects the policies that check rejects, with the same line" {
