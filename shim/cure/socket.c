@@ -3,7 +3,7 @@
  * options. It must never read, write or shut down one of them. */
 #include "cure/code.h"
 #include "base/raw_syscall.h"
-#include "conn/delack.h"
+#include "conn/conn.h"
 #include "cure/cure.h"
 #include "process/scope.h"
 

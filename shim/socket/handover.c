@@ -3,7 +3,6 @@
 #include "socket/handover.h"
 
 #include "base/real.h"
-#include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "report/report.h"

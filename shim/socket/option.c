@@ -5,7 +5,6 @@
 #include "socket/option.h"
 
 #include "base/real.h"
-#include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "traffic/out.h"

@@ -2,7 +2,6 @@
 /* See in.h. Owns ns_conn.ack_state, which writes (out.c) and ACKs (pending.c) change, too. */
 #include "traffic/in.h"
 
-#include "conn/delack.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
 #include "traffic/learned.h"

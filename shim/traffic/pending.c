@@ -5,7 +5,6 @@
 #include "base/real.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
-#include "conn/delack.h"
 #include "report/log.h"
 #include "report/status.h"
 #include "traffic/learned.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of descriptors and the objects in it, and what the kernel says of a descriptor. */
-#include "conn/delack.h"
 #include "conn/fds.h"
 #include "conn/kernel.h"
 #include "conn/process.h"
