@@ -102,7 +102,7 @@ static struct recorder *make(char *path)
 static void log_failure(const char *path)
 {
     struct ns_line line;
-    if (!ns_log_enabled(NS_LOG_DEBUG))
+    if (!NS_DEBUGS)
         return;
     ns_line_begin(&line);
     ns_line_add(&line, "nothing is recorded: the record could not be made: ");

@@ -13,9 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool ns_log_debugs;
-
-static enum ns_log_level threshold = NS_LOG_ERROR;
+enum ns_log_level ns_log_level = NS_LOG_ERROR;
 NS_LARGE_ARRAY static char log_file[4096];
 
 /* The text of stderr's /proc link at start-up ("pipe:[123]", "/dev/pts/0"), if lines may be written
@@ -37,21 +35,15 @@ bool ns_log_open(const char *level, const char *file)
         return true;
     for (unsigned i = 0; !known && i < sizeof words / sizeof *words; i++)
         if (strcmp(level, words[i]) == 0) {
-            threshold = (enum ns_log_level)i;
+            ns_log_level = (enum ns_log_level)i;
             known = true;
         }
     if (file && *file && strlen(file) < sizeof log_file)
         memcpy(log_file, file, strlen(file) + 1);
-    writes_later = !log_file[0] && threshold >= NS_LOG_INFO;
+    writes_later = !log_file[0] && ns_log_level >= NS_LOG_INFO;
     if (writes_later)
         stderr_is(stderr_was);
-    ns_log_debugs = threshold >= NS_LOG_DEBUG;
     return known;
-}
-
-bool ns_log_enabled(enum ns_log_level level)
-{
-    return level <= threshold;
 }
 
 bool ns_log_to_file(void)
@@ -63,9 +55,8 @@ void ns_log_silence(bool silent)
 {
     static enum ns_log_level before;
     if (silent)
-        before = threshold;
-    threshold = silent ? NS_LOG_OFF : before;
-    ns_log_debugs = threshold == NS_LOG_DEBUG;
+        before = ns_log_level;
+    ns_log_level = silent ? NS_LOG_OFF : before;
 }
 
 /* May a line be written to stderr? Not if stderr is a TCP connection (inetd), or if the write would
@@ -183,7 +174,7 @@ void ns_log_socket(int fd, const char *what, int other)
 
 void ns_log(enum ns_log_level level, const char *format, ...)
 {
-    if (!ns_log_enabled(level))
+    if (level > ns_log_level)
         return;
     int saved = errno;
     struct ns_line line;

@@ -18,7 +18,6 @@ enum ns_log_level { NS_LOG_OFF, NS_LOG_ERROR, NS_LOG_INFO, NS_LOG_DEBUG };
  * unknown (then it is error). Remembers which file stderr is. */
 bool ns_log_open(const char *level, const char *file);
 
-bool ns_log_enabled(enum ns_log_level level);
 bool ns_log_to_file(void);
 
 /* Write no line from now on (silent), and make no system call: a seccomp filter may kill the
@@ -44,9 +43,9 @@ void ns_line_write(struct ns_line *line);
 /* "fd 5: what", and "fd 5: what 4"; other: -1 for none. Call them by NS_DEBUG. */
 void ns_log_socket(int fd, const char *what, int other);
 
-/* Are decisions about sockets logged? Written at start-up and by ns_log_silence. */
-extern bool ns_log_debugs;
-#define NS_DEBUGS __builtin_expect(ns_log_debugs, 0)
+/* Written at start-up and by ns_log_silence. */
+extern enum ns_log_level ns_log_level;
+#define NS_DEBUGS __builtin_expect(ns_log_level == NS_LOG_DEBUG, 0)
 
 /* NAGLESHIM_LOG=debug: one decision about a socket; NS_DEBUG_FROM adds another descriptor. Costs
  * one load and a branch if the level is lower. */

@@ -33,7 +33,7 @@ static struct ns_status_rule *rules(void)
 
 void ns_report_open(const char *program)
 {
-    if (!ns_log_enabled(NS_LOG_INFO))
+    if (ns_log_level < NS_LOG_INFO)
         return;
     process = getpid();
     if (program)
@@ -42,7 +42,7 @@ void ns_report_open(const char *program)
 
 void ns_report_forked(void)
 {
-    if (!ns_log_enabled(NS_LOG_INFO)) /* no report: a write would copy a page */
+    if (ns_log_level < NS_LOG_INFO) /* no report: a write would copy a page */
         return;
     /* The parent reports why the library was disabled before the fork. */
     bool active = NS_GET(&ns_status, state) == NS_STATUS_ACTIVE;
@@ -132,11 +132,11 @@ void ns_report_end(void)
 {
     NS_LARGE_ARRAY static struct ns_line
         line; /* a signal handler's stack may be small; written guards it */
-    if (!ns_log_enabled(NS_LOG_INFO) || process != getpid())
+    if (ns_log_level < NS_LOG_INFO || process != getpid())
         return;
     /* acquire: with its reason */
     uint32_t state = atomic_load_explicit(&ns_status.state, memory_order_acquire);
-    bool disabled = state == NS_STATUS_DISABLED, debugs = ns_log_enabled(NS_LOG_DEBUG) && !forked;
+    bool disabled = state == NS_STATUS_DISABLED, debugs = NS_DEBUGS && !forked;
     bool counts = has_counts();
     if (!(disabled || state == NS_STATUS_ACTIVE) || !(counts || had_socket || debugs) ||
         atomic_exchange(&written, true))
