@@ -96,7 +96,6 @@ enum {
     NS_LISTENER_SETTLED = 1, /* a listener whose rule applies to every connection it accepts */
     NS_ASK_AGAIN = 2,        /* has no rule yet, since a seccomp filter was to be installed */
     NS_COUNTED = 4,          /* TCP_NODELAY was counted in the report */
-    NS_EXPECTED = 8,         /* what its rule sets was set at socket(), and counted */
     NS_WAITS_UNSEEN = 16,    /* the program waits unseen, after a read that found nothing */
     NS_READS_AGAIN = 32, /* reads twice without a wait; and with NS_WAITS_UNSEEN: waits between */
     NS_LOWAT = 64,       /* SO_RCVLOWAT above 1: no read without waiting */

@@ -29,10 +29,12 @@ bool ns_socket_all_unseen(void)
     return atomic_exchange(&unseen, true);
 }
 
-static void count(struct ns_conn *conn, const struct ns_rule *rule)
+/* The rule of conn, which is counted once, also if it is chosen before the connection is made. */
+static void put_rule(struct ns_conn *conn, const struct ns_rule *rule)
 {
-    if (NS_GET(conn, flags) & NS_EXPECTED)
+    if (NS_GET(conn, rule) == rule)
         return;
+    NS_PUT(conn, rule, rule);
     NS_COUNT(sockets);
     ns_status_took(rule);
 }
@@ -40,6 +42,7 @@ static void count(struct ns_conn *conn, const struct ns_rule *rule)
 /* The socket is left alone. */
 static void no_rule_matches(int fd, struct ns_conn *conn, enum ns_conn_kind kind)
 {
+    NS_PUT(conn, rule, NULL);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
     ns_enforce_nodelay(fd, conn); /* it may have inherited the option from a listener */
@@ -79,8 +82,7 @@ void ns_socket_expect_unseen(int fd, struct ns_conn *conn)
     if (!rule)
         return;
     take_rule(fd, conn, rule, true);
-    count(conn, rule);
-    NS_PUT(conn, flags, NS_GET(conn, flags) | NS_EXPECTED);
+    put_rule(conn, rule);
 }
 
 void ns_socket_goes_on(int fd, struct ns_conn *conn)
@@ -111,10 +113,9 @@ static void apply(int fd, struct ns_conn *conn, const struct ns_rule *rule, enum
         no_rule_matches(fd, conn, kind);
         return;
     }
-    NS_PUT(conn, rule, rule);
+    put_rule(conn, rule);
     if (!listens || (rings && !partly))
         take_rule(fd, conn, rule, rings);
-    count(conn, rule);
     NS_DEBUG_RULE(fd, rule, listens);
     NS_PUT(conn, kind, (uint8_t)kind);
 }
@@ -185,7 +186,7 @@ static void listening(int fd, struct ns_conn *conn, bool inherited)
     NS_DEBUG(fd, settled ? "listens; what it accepts has its rule, too"
                          : "listens; what it accepts is matched one by one");
     NS_PUT(conn, role, NS_ROLE_SERVER);
-    uint8_t kept = NS_GET(conn, flags) & (NS_COUNTED | NS_EXPECTED | NS_LOWAT);
+    uint8_t kept = NS_GET(conn, flags) & (NS_COUNTED | NS_LOWAT);
     NS_PUT(conn, flags, kept | (settled && !inherited ? NS_LISTENER_SETTLED : 0));
     apply(fd, conn, rule, NS_CONN_LISTENER);
 }

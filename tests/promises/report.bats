@@ -74,6 +74,16 @@ JSON
     [[ $stderr == *" of the built-in policy (NAGLESHIM_POLICY_DIR does not exist); counts: "* ]]
 }
 
+@test "a socket that is connected twice, as its first peer refuses, is counted once" {
+    ns_python
+    run --separate-stderr env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "127.0.0.1"}}]}' \
+        "$python" -S -c 'import socket
+listens, refuses, connects = socket.create_server(("127.0.0.1", 0)), socket.socket(), socket.socket()
+refuses.bind(("127.0.0.1", 0))
+assert connects.connect_ex(refuses.getsockname()) and not connects.connect_ex(listens.getsockname())'
+    [[ $status -eq 0 && $stderr == *': 1 TCP socket, rule 1 of '* ]]
+}
+
 @test "a server without connections reports what was done to its listener" {
     says serves exit
     [[ $stderr == *': report: 1 TCP socket, rule every-tcp-socket of the built-in policy; counts: sockets 1, '* ]]
