@@ -142,6 +142,20 @@ CHECK(check_stall)
        "pattern characters in a name are quoted in the policy");
 }
 
+CHECK(check_slow_server)
+{
+    struct ns_verdict verdict = stalls();
+    verdict.grade = NS_GRADE_LIKELY;
+    verdict.maybe = verdict.stalls;
+    verdict.stalls = verdict.certain_ns = 0;
+    verdict.answered_ns = 300ull * MS;
+    diagnose("client", NS_ROLE_CLIENT, verdict);
+    const struct ns_row *row = diagnosis.rows[0];
+    OK(fabs(row->cures[0].from_ms - 74) < 0.01 && fabs(row->cures[0].to_ms - 30) < 0.01 &&
+           fabs(row->cures[1].to_ms - 50) < 0.01,
+       "a cure saves the hold, and not the time that the server takes after it");
+}
+
 CHECK(check_unreachable)
 {
     begin();

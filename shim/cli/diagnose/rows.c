@@ -369,18 +369,23 @@ static void finish_holds(struct ns_diagnosis *diagnosis)
 static void find_cures(struct ns_row *row)
 {
     const struct ns_row *other = row->other;
+    const struct ns_verdict *verdict = &row->verdict;
     bool holds = row->conclusion.holds;
-    double rtt = (double)row->verdict.rtt_us / 1e3;
+    double rtt = (double)verdict->rtt_us / 1e3, answer = rtt;
     if (row->conclusion.stalled == 0)
         return;
-    double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + rtt;
+    /* What the peer takes after the release, it takes in any case. Of certain stalls, that is not
+     * much, and known to a tick. */
+    if (holds && !row->conclusion.certain && verdict->maybe > 0)
+        answer = fmax(rtt, (double)verdict->answered_ns / 1e6 / (double)verdict->maybe);
+    double stalled = row->conclusion.lost_ms / (double)row->conclusion.stalled + answer;
     for (unsigned i = 0; i < 2; i++) {
         bool here = (i == 0) != row->is_peer; /* at the end of this row */
         bool pushes = here == holds;
         /* An experiment measures the cure at its own end. */
         const struct ns_trial *trial = here && row->is_cured ? row->trial : NULL;
         /* An ACK must travel to the other end before the held bytes can. */
-        double best = row->both_hold ? 3 * rtt : pushes ? rtt : 2 * rtt;
+        double best = row->both_hold ? 2 * rtt + answer : pushes ? answer : rtt + answer;
         row->cures[i] = (struct ns_cure){
             .at = here ? row : other,
             .does = row->both_hold ? "send adaptive, ack before-wait"
