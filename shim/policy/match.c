@@ -11,23 +11,21 @@
 struct ns_address ns_address_from(const struct sockaddr *address, socklen_t len)
 {
     struct ns_address result = {0};
+    struct sockaddr_in6 v6 = {0};
     struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    sa_family_t family;
-    if (!address || len < (socklen_t)sizeof *address)
+    if (!address || len < (socklen_t)sizeof v4)
         return result;
     /* Copied, since address need not be aligned. */
-    memcpy(&family, (const char *)address + offsetof(struct sockaddr, sa_family), sizeof family);
-    if (family == AF_INET && len >= (socklen_t)sizeof v4) {
-        memcpy(&v4, address, sizeof v4);
+    memcpy(&v6, address, len < sizeof v6 ? len : sizeof v6);
+    memcpy(&v4, &v6, sizeof v4);
+    if (v4.sin_family == AF_INET) {
         result.addr.s6_addr[10] = result.addr.s6_addr[11] = 0xFF;
         memcpy(&result.addr.s6_addr[12], &v4.sin_addr, 4);
         result.port = ntohs(v4.sin_port);
         result.known = true;
-    } else if (family == AF_INET6 &&
+    } else if (v6.sin6_family == AF_INET6 &&
                len >= (socklen_t)offsetof(struct sockaddr_in6, sin6_scope_id)) {
         /* SIN6_LEN_RFC2133: the kernel accepts addresses without sin6_scope_id. */
-        memcpy(&v6, address, offsetof(struct sockaddr_in6, sin6_scope_id));
         result.addr = v6.sin6_addr;
         result.port = ntohs(v6.sin6_port);
         result.known = true;
