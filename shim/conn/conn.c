@@ -112,12 +112,11 @@ static void give_back(struct ns_conn *conn)
 
 static void reset(struct ns_conn *conn)
 {
-    /* The small members: all but kind, which the caller sets. */
+    /* The small members: all but kind, which the caller sets. 0 is NS_ROLE_UNKNOWN, too. */
     _Atomic uint8_t *bytes = (_Atomic uint8_t *)conn;
     for (size_t i = offsetof(struct ns_conn, role); i < offsetof(struct ns_conn, writer); i++)
         atomic_store_explicit(&bytes[i], 0, memory_order_relaxed);
     NS_PUT(conn, children, ns_process_makes());
-    NS_PUT(conn, role, NS_ROLE_UNKNOWN);
     NS_PUT(conn, send, NS_SEND_APP);
     NS_PUT(conn, ack, NS_ACK_APP);
     NS_PUT(conn, ack_state, 0);
