@@ -112,10 +112,11 @@ static void *take(struct reader *reader, size_t size)
 static void refuse(struct reader *reader, const cJSON *item, const struct key *key, void *place)
 {
     (void)place;
-    fail(reader, item, true,
-         "%s is not for \"sockopt\"; \"send\" and \"ack\" own it, and \"app\" there leaves it to "
-         "the application",
-         key->name);
+    fail(
+        reader, item, true,
+        "%s is not allowed in \"sockopt\"; \"send\" and \"ack\" set it, and with \"app\" there the "
+        "program does",
+        key->name);
 }
 
 /* what: "a rule", for messages. */

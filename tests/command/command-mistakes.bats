@@ -82,8 +82,8 @@ CASES
 {"send": "auto-cork", "max_delay_us": 200}
 {"sockopt": {"SO_SNDBUF": "ignore"}}
 ;"rules" is empty: nothing is touched
-{"ack": "app"};rule 1: only the send half is on: it can create a stall that was not there; both halves together never did ("ack": "before-wait")
-{"send": "app"};rule 1: only the ack half is on: it can create a stall that was not there; both halves together never did ("send": "adaptive")
+{"ack": "app"};rule 1: only writes are treated, which can cause a stall that was not there before; treat reads ("ack": "before-wait"), too
+{"send": "app"};rule 1: only reads are treated, which can cause a stall that was not there before; treat writes ("send": "adaptive"), too
 {"send": "auto-cork", "max_delay_us": 50000};rule 1: max_delay_us is longer than the delayed ACK (40 ms) that it should avoid
 {"send": "nodelay", "max_delay_us": 300};rule 1: max_delay_us has no effect: only "send": "auto-cork" holds bytes
 {"max_delay_us": 200};rule 1: max_delay_us has no effect: only "send": "auto-cork" holds bytes

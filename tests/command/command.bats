@@ -211,7 +211,7 @@ CASES
 @test "check warns of valid rules that are probably wrong, and exits 0" {
     run --separate-stderr "$NS" check "$(policy p '{}, {"name": "quotes", "match": {"role": "client"}, "ack": "app"}, {}')"
     expect 0 output is "$T/p.json: valid, 3 rules"
-    expect_part stderr "$T/p.json: warning: rule 2 \"quotes\": only the send half is on"
+    expect_part stderr "$T/p.json: warning: rule 2 \"quotes\": only writes are treated"
     expect_part stderr "$T/p.json: warning: rule 3: never used"
     echo '{"version": 1, "enabled": false, "rules": []}' >"$T/off.json"
     run --separate-stderr "$NS" check "$T/off.json"

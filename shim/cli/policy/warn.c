@@ -21,10 +21,11 @@ static void warn_halves(const struct ns_check_listener *to, const struct ns_rule
     bool sends = rule->send != NS_SEND_APP, acks = rule->ack != NS_ACK_APP;
     if (sends != acks)
         warn(to, rule,
-             ns_words("only the %s half is on: it can create a stall that was not there; both "
-                      "halves together never did (%s)",
-                      sends ? "send" : "ack",
-                      sends ? "\"ack\": \"before-wait\"" : "\"send\": \"adaptive\""));
+             ns_words("only %s are treated, which can cause a stall that was not there before; "
+                      "treat %s, too",
+                      sends ? "writes" : "reads",
+                      sends ? "reads (\"ack\": \"before-wait\")"
+                            : "writes (\"send\": \"adaptive\")"));
 }
 
 static void warn_delay(const struct ns_check_listener *to, const struct ns_rule *rule)
