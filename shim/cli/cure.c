@@ -293,7 +293,8 @@ static int report(const struct ns_cure *cure)
         ns_output_line("nothing is cured");
     else if (cure->undo && !cure->list && !changes)
         ns_say("no socket was restored");
-    else if (cure->n_rows == 0 && !unfound && !cure->cures_new && !cure->list)
+    else if (cure->n_rows == 0 && !unfound && !cure->cures_new && !cure->list &&
+             !ns_cure_has_unowned(cure))
         ns_say("no TCP socket%s was found",
                cure->port ? ns_words(" with port %u", cure->port) : "");
     const struct ns_owners *owners = &cure->owners;

@@ -577,6 +577,15 @@ wait_for_nodelay(socket.create_connection(s.getsockname()))'
     grep -qE '1 listener' "$T/cure.out"
 }
 
+@test "a process that may not be examined is not said to have no socket" {
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    start_options
+    cp "$NS" "$T"
+    let_others_in "$T"
+    run --separate-stderr "${as_other[@]}" "$T/nagleshim" cure --dry-run --pid "${NS_PID[options]}"
+    expect 3 output is '' stderr has "1 process could not be examined: process ${NS_PID[options]} (" stderr lacks 'no TCP socket'
+}
+
 @test "a process in other namespaces, as in a container, is cured from the host" {
     ns_start box unshare --net --pid --fork --kill-child sh -c "ip link set lo up; exec $python tests/helpers/tcp_options.py"
     ns_wait_for "$T/box.out" '^end'
