@@ -259,17 +259,21 @@ PYTHON
 
 @test "when those that compute have ended, one more of the others runs at a time, and when those that wait have, another one" {
     local file
-    for file in one two three four; do
-        tests two/$file.bats <<<$'It ends if four run.\nBATS_TEST_TIMEOUT=20\ntest "ends" { touch "$T/'$file$'"; until [[ -e $T/one && -e $T/two && -e $T/three && -e $T/four ]]; do sleep 0.05; done; }'
+    export BEGUN=$T/begun
+    mkdir "$BEGUN"
+    # Three run at first. Each of the last five ends if five run.
+    for file in a b c d e; do
+        tests two/$file.bats <<<$'It ends if five run.\nBATS_TEST_TIMEOUT=60\ntest "ends" { touch "$BEGUN/'$file$'"; until [[ -e $BEGUN/a && -e $BEGUN/b && -e $BEGUN/c && -e $BEGUN/d && -e $BEGUN/e ]]; do sleep 0.05; done; }'
     done
+    tests one/Computes.bats <<<$'It computes.\n# Computes: a little\ntest "computes" { touch "$BEGUN/Computes"; }'
+    # It ends after the signal of the first has been seen: two at the same time may be one for xargs.
+    tests one/Waits.bats <<<$'It waits.\n# Waits: a little\nBATS_TEST_TIMEOUT=60\ntest "waits" { until [[ -e $BEGUN/c ]]; do sleep 0.05; done; touch "$BEGUN/Waits"; }'
+    # Since findutils 4.10, xargs looks at the signals when a job ends: these two, some seconds later.
     for file in Computes Waits; do
-        tests one/$file.bats <<<$'It runs.\n# '"$file: a little"$'\n'"test \"$file\" { touch \"\$T/$file\"; }"
+        tests one/after-$file.bats <<<$'It ends later.\nBATS_TEST_TIMEOUT=60\ntest "ends" { until [[ -e $BEGUN/'$file$' ]]; do sleep 0.05; done; sleep 3; }'
     done
-    # Since findutils 4.10, xargs looks at the signals when a job ends: this one, a second after those.
-    tests one/first.bats <<<$'It ends, and begins first.\nBATS_TEST_TIMEOUT=30\ntest "ends" { until [[ -e $T/Computes && -e $T/Waits ]]; do sleep 0.05; done; sleep 1; }'
-    export T
-    JOBS=2 run_tests
-    [[ $status -eq 0 && ${output##*$'\n'} == '7 passed, 0 failed, 0 skipped' ]]
+    JOBS=3 run_tests
+    [[ $status -eq 0 && ${output##*$'\n'} == '9 passed, 0 failed, 0 skipped' ]]
 }
 
 # unprivileged WORD...: sets "under" to words that start tests/run as root with the default capabilities of a container.
