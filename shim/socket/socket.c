@@ -144,7 +144,9 @@ void ns_socket_connecting(int fd, const struct sockaddr *remote, socklen_t len)
 {
     /* connect() with AF_UNSPEC removes the limit of delayed ACKs (tcp_disconnect, net/ipv4/tcp.c):
      * it is set again when it next matters. */
-    struct ns_conn *conn = ns_process_is_disabled() ? NULL : ns_socket_use(fd, true);
+    if (ns_process_is_disabled() || ns_has_other_fds())
+        return;
+    struct ns_conn *conn = ns_socket_use(fd, true);
     if (!conn)
         return;
     uint8_t kind = NS_GET(conn, kind);
@@ -193,7 +195,7 @@ static void listening(int fd, struct ns_conn *conn, bool inherited)
 
 void ns_socket_listening(int fd)
 {
-    struct ns_conn *conn = ns_socket_use(fd, true);
+    struct ns_conn *conn = ns_has_other_fds() ? NULL : ns_socket_use(fd, true);
     if (conn && NS_GET(conn, kind) == NS_CONN_FRESH)
         listening(fd, conn, false);
 }

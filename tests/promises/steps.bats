@@ -707,6 +707,8 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     # The library uses its object of a closed socket again.
     does_under "$two, $options" 'socket refused-by-2 close socket says-own' "$set connect close"
     does_under "$two, ${options//set/max}" 'socket idle close socket connect-it' 'close listen connect'
+    # A child of vfork has its own descriptors, and this memory.
+    does_under "$two, $options" 'socket vfork-connects refused-by-2 says-own' "fork close connect $set connect"
     # A connection that is accepted has the options of its listener.
     does_under "\"match\": {\"local\": \"127.0.0.1\", \"role\": \"server\"}, $options" 'accepted says-own' \
         'listener:keepidle=77 listener:keepalive=1 listen accept keepidle=77 keepalive=1'

@@ -172,6 +172,15 @@ SCENE("vfork", CHILD(vfork(), true))
 SCENE("vfork-writes",
       CHILD(vfork(), write(near.fd, "piece", 5) == 5 && write(near.fd, "piece", 5) == 5))
 
+/* In the child near's number is another socket's. */
+static bool connects_another(void)
+{
+    bool same = close(near.fd) == 0 && socket(AF_INET, SOCK_STREAM, 0) == near.fd;
+    is_refused(INADDR_LOOPBACK + 1);
+    return same;
+}
+SCENE("vfork-connects", CHILD(vfork(), connects_another()))
+
 /* Closes everything except the standard descriptors. */
 static int closes_in_helper(void *unused)
 {
