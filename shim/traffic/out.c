@@ -69,8 +69,7 @@ static bool hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode, 
 }
 
 /* Is the next write left to Nagle's algorithm, since its line is full? The bytes are marked as
- * held, so that a read that blocks pushes them, and not listed, so that other waits do not. Not if
- * something may read unseen. */
+ * held, so that a read that blocks pushes them, and not listed, so that other waits do not. */
 static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
@@ -90,8 +89,8 @@ static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_m
         NS_PUT(conn, held, 0);
         NS_PUT(conn, kernel_nodelay, 0); /* it is set again before the write */
     } else if (full == NS_FULL_ASK) {
-        if (NS_GET(conn, app_nodelay) || NS_GET(conn, no_batch) ||
-            !ns_kernel_line_is_full(fd, ns_conn_ack(conn).here) || !hold(fd, conn, mode, false))
+        if (NS_GET(conn, app_nodelay) || !ns_kernel_line_is_full(fd, ns_conn_ack(conn).here) ||
+            !hold(fd, conn, mode, false))
             full = 0;
     }
     NS_PUT(conn, full, full);

@@ -3,11 +3,13 @@
 #
 #   trickle.py sink PORT [NOTE]                 prints the port, and at the end how long the records took; sends a
 #                                               note after each NOTE records
-#   trickle.py send HOST PORT SIZE US COUNT [BUFFER [thread]]
+#   trickle.py send HOST PORT SIZE US COUNT [BUFFER [thread | stdin]]
 #                                               writes a record of SIZE bytes every US microseconds; notes are read
-#                                               in between, or by another thread. BUFFER: SO_SNDBUF; 0: the kernel's
+#                                               in between, or by another thread. BUFFER: SO_SNDBUF; 0: the kernel's.
+#                                               stdin: the connection is standard input, too
 #
 # A record has its size and the time of its write. Both ends are on one machine.
+import os
 import select
 import socket
 import struct
@@ -41,24 +43,26 @@ def read_all(connection):
         pass
 
 
-def send(host, port, size, interval, count, buffer=0, other_reads=False):
+def send(host, port, size, interval, count, buffer=0, reader=None):
     connection = socket.create_connection((host, port))
     if buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-    reader = threading.Thread(target=read_all, args=[connection])
-    if other_reads:
-        reader.start()
+    if reader == "stdin":
+        os.dup2(connection.fileno(), 0)
+    thread = threading.Thread(target=read_all, args=[connection])
+    if reader == "thread":
+        thread.start()
     begun = time.monotonic_ns()
     for number in range(count):
         while (left := begun + number * interval * 1000 - time.monotonic_ns()) > 0:
-            if other_reads:
+            if reader == "thread":
                 time.sleep(left / 1e9)
             elif select.select([connection], [], [], left / 1e9)[0]:
                 connection.recv(65536)
         connection.sendall(HEAD.pack(size, time.monotonic_ns()).ljust(size))
     connection.shutdown(socket.SHUT_WR)
-    if other_reads:
-        reader.join()
+    if reader == "thread":
+        thread.join()
     else:
         read_all(connection)
 
@@ -66,4 +70,4 @@ def send(host, port, size, interval, count, buffer=0, other_reads=False):
 if sys.argv[1] == "sink":
     sink(*map(int, sys.argv[2:]))
 else:
-    send(sys.argv[2], *map(int, sys.argv[3:8]), other_reads=sys.argv[8:] == ["thread"])
+    send(sys.argv[2], *map(int, sys.argv[3:8]), *sys.argv[8:])

@@ -168,7 +168,8 @@ waits_for_two() {
 }
 
 # trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. After each
-# note of them the far end sends something, which another thread reads if reader is thread. Sets median, p99 and segments.
+# note of them the far end sends something, which another thread reads if reader is thread. If it is stdin, the connection is that of
+# the sender, too. Sets median, p99 and segments.
 trickle() {
     local known
     ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003 "${note:-0}"
@@ -197,6 +198,10 @@ fills() {
 
 @test "a trickle that nearly fills its line is as fast as with Nagle's algorithm" {
     in_time fills -r 1000 10000
+}
+
+@test "a trickle that nearly fills its line is as fast as with Nagle's algorithm, also if stdio may read the connection" {
+    reader=stdin in_time fills -r 1000 10000
 }
 
 # A record comes every 5 ms. As many are sent together, or late, as fall into an interruption: of 400, a quarter moves the median.
@@ -281,7 +286,7 @@ asks_after_upload() {
 
 @test "requests after an upload that has filled the line do not stall, whichever thread, stream or process reads the answers" {
     in_time asks_after_upload 0 thread
-    in_time asks_after_upload 0 stream
+    in_time asks_after_upload 2 stream
     in_time asks_after_upload 2 child reader0
     in_time asks_after_upload 0 attempt
 }
