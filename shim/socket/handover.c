@@ -219,8 +219,8 @@ void ns_handover_duplicated(int from, int to)
 void ns_handover_started_with(int fd)
 {
     ns_socket_arrived(fd, NS_HANDED_ON);
-    /* inetd and systemd start a server with one connection on several of them. */
-    for (int other = 0; other < fd && fd <= STDERR_FILENO; other++)
+    /* inetd starts a server with one connection on several of 0 to 2, and systemd also on 3. */
+    for (int other = 0; other < fd && other <= STDERR_FILENO; other++)
         if (ns_fd_conn(fd) && ns_fd_conn(other) && ns_kernel_is_same(fd, other)) {
             ns_handover_duplicated(other, fd);
             return;

@@ -50,27 +50,28 @@ inetd                   elsewhere a connection on 0 and 1
 END
 }
 
-@test "a server that is started with a connection on descriptors 0 to 2 finds the options there that its parent has set" {
+@test "a server that is started with a connection on descriptors 0 to 3 finds the options there that its parent has set" {
     ns_python
     cat >"$T/server.py" <<'END'
 import os, socket, sys
 report = open(sys.argv[1], "w")
-print(*(socket.socket(fileno=os.dup(fd)).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for fd in range(3)), file=report)
+print(*(socket.socket(fileno=os.dup(fd)).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for fd in range(4)), file=report)
 END
     cat >"$T/inetd.py" <<'END'
-import os, socket, subprocess, sys
+import socket, subprocess, sys
 listener = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(listener.getsockname())
 connection, _ = listener.accept()
-server = [sys.executable, sys.argv[1], sys.argv[2]]
-subprocess.run(server, stdin=connection, stdout=connection, stderr=connection, env={**os.environ, "LD_PRELOAD": sys.argv[3]}, check=True)
+start = 'export LISTEN_PID=$$ LISTEN_FDS=1 LD_PRELOAD=$0; exec "$@" 3<&0'
+server = ["sh", "-c", start, sys.argv[3], sys.executable, sys.argv[1], sys.argv[2]]
+subprocess.run(server, stdin=connection, stdout=connection, stderr=connection, check=True)
 print(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 END
     run "$python" "$T/inetd.py" "$T/server.py" "$T/report" ""
-    [[ $output == 0 && $(<"$T/report") == '0 0 0' ]]
+    [[ $output == 0 && $(<"$T/report") == '0 0 0 0' ]]
     run "$python" "$T/inetd.py" "$T/server.py" "$T/report" "$LIBRARY"
     [[ $output == 1 ]] # in the kernel
-    [[ $(<"$T/report") == '0 0 0' ]]
+    [[ $(<"$T/report") == '0 0 0 0' ]]
 }
 
 @test "a listener that survives exec has the bursts of its connections joined, and reports the program's own options" {
