@@ -32,10 +32,12 @@ bool ns_socket_all_unseen(void)
 /* The rule of conn, which is counted once, also if it is chosen before the connection is made. */
 static void put_rule(struct ns_conn *conn, const struct ns_rule *rule)
 {
-    if (NS_GET(conn, rule) == rule)
+    const struct ns_rule *before = NS_GET(conn, rule);
+    if (before == rule)
         return;
     NS_PUT(conn, rule, rule);
-    NS_COUNT(sockets);
+    if (!before)
+        NS_COUNT(sockets);
     ns_status_took(rule);
 }
 

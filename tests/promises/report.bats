@@ -76,12 +76,19 @@ JSON
 
 @test "a socket that is connected twice, as its first peer refuses, is counted once" {
     ns_python
-    run --separate-stderr env LD_PRELOAD="$LIBRARY" NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "127.0.0.1"}}]}' \
-        "$python" -S -c 'import socket
+    local refuses said
+    while read -r refuses said; do
+        run --separate-stderr env LD_PRELOAD="$LIBRARY" \
+            NAGLESHIM_POLICY='{"version": 1, "rules": [{"match": {"remote": "127.0.0.1"}}, {"match": {"remote": "127.0.0.2"}}]}' \
+            "$python" -S -c 'import socket, sys
 listens, refuses, connects = socket.create_server(("127.0.0.1", 0)), socket.socket(), socket.socket()
-refuses.bind(("127.0.0.1", 0))
-assert connects.connect_ex(refuses.getsockname()) and not connects.connect_ex(listens.getsockname())'
-    [[ $status -eq 0 && $stderr == *': 1 TCP socket, rule 1 of '* ]]
+refuses.bind((sys.argv[1], 0))
+assert connects.connect_ex(refuses.getsockname()) and not connects.connect_ex(listens.getsockname())' "$refuses"
+        [[ $status -eq 0 && $stderr == *": 1 TCP socket, $said of "* ]]
+    done <<'END'
+127.0.0.1 rule 1
+127.0.0.2 rule 1, rule 2
+END
 }
 
 @test "a server without connections reports what was done to its listener" {
