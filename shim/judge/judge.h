@@ -163,6 +163,10 @@ void ns_verdict_outweigh(struct ns_verdict *verdict, uint64_t waited_ns);
  * ACKs. The rest is a delay of the peer. */
 void ns_verdict_bound_receiving(struct ns_verdict *verdict, uint64_t held, uint64_t held_ns);
 
+/* These are all samples of a row. Beside many waits that took long without a hold, three stalls or
+ * fewer may be chance: data that nobody has asked for came soon after the release. */
+void ns_verdict_doubt_few(struct ns_verdict *verdict);
+
 /* It is known that the peer does not wait for our ACKs. */
 void ns_verdict_clear_gaps(struct ns_verdict *verdict);
 

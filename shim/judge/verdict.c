@@ -314,6 +314,15 @@ void ns_verdict_outweigh(struct ns_verdict *verdict, uint64_t waited_ns)
     ns_verdict_grade(verdict);
 }
 
+void ns_verdict_doubt_few(struct ns_verdict *verdict)
+{
+    if (verdict->stalls == 0 || verdict->stalls >= FEW ||
+        verdict->stalls * CHANCE > verdict->delays[NS_DELAY_PEER])
+        return;
+    ns_verdict_doubt(verdict);
+    ns_verdict_grade(verdict);
+}
+
 void ns_verdict_bound_receiving(struct ns_verdict *verdict, uint64_t held, uint64_t held_ns)
 {
     if (held * GAPS_PART < verdict->receiving) { /* not even for these is it likely then */

@@ -142,6 +142,24 @@ CHECK(check_stall)
        "pattern characters in a name are quoted in the policy");
 }
 
+CHECK(check_few)
+{
+    struct ns_verdict verdict = stalls();
+    verdict.stalls = 3;
+    verdict.requests = 1000;
+    verdict.delays[NS_DELAY_PEER] = 24;
+    diagnose("client", NS_ROLE_CLIENT, verdict);
+    OK(diagnosis.grade == NS_GRADE_CANNOT_TELL,
+       "three stalls beside many long waits may be chance");
+    verdict.delays[NS_DELAY_PEER] = 23;
+    diagnose("client", NS_ROLE_CLIENT, verdict);
+    OK(diagnosis.grade == NS_GRADE_PROVEN, "and beside not so many they are none");
+    verdict.stalls = 4;
+    verdict.delays[NS_DELAY_PEER] = 500;
+    diagnose("client", NS_ROLE_CLIENT, verdict);
+    OK(diagnosis.grade == NS_GRADE_PROVEN, "nor are more");
+}
+
 CHECK(check_slow_server)
 {
     struct ns_verdict verdict = stalls();

@@ -440,6 +440,8 @@ static void compare_ends(struct ns_row *row, struct ns_row *other)
 
 void ns_diagnosis_finish(struct ns_diagnosis *diagnosis)
 {
+    for (size_t i = 0; i < diagnosis->n_rows; i++)
+        ns_verdict_doubt_few(&diagnosis->rows[i]->verdict);
     apply_other_ends(diagnosis);
     for (size_t i = 0; i < diagnosis->n_rows; i++)
         diagnosis->rows[i]->is_needless = is_needless(diagnosis, diagnosis->rows[i]);
