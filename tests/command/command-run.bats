@@ -172,6 +172,16 @@ DIR|126|cannot run 'DIR': Permission denied
 CASES
 }
 
+@test "run does not say that a program is missing whose loader is, and which may be executed but not read" {
+    "${as_other[@]}" true 2>/dev/null || cannot_here "only root can be another user"
+    cp "$NS" "$LIBRARY" "$T"
+    gcc -x c -o "$T/loader" -Wl,--dynamic-linker=/no/such/ld-linux.so.2 - <<<'int main(void) { return 0; }'
+    chmod 0711 "$T/loader"
+    let_others_in "$T"
+    run -127 --separate-stderr "${as_other[@]}" "$T/nagleshim" run -- "$T/loader"
+    expect_whole stderr "nagleshim run: cannot run '$T/loader': its interpreter or loader is missing"
+}
+
 @test "run says that NAGLESHIM_OFF switches the library off, and runs the program" {
     NAGLESHIM_OFF=1 run --separate-stderr "$NS" run -- echo ran
     expect 0 output is ran

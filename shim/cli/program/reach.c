@@ -308,8 +308,11 @@ int ns_program_say_failure(const char *word, int error)
 {
     static struct ns_reach reach;
     ns_reach_inspect(word, &reach);
-    if (error == ENOENT && reach.program[0] != '\0') /* a script's interpreter, or the loader */
-        ns_say("cannot run '%s': %s is missing", word, reach.loader[0] ? reach.loader : reach.file);
+    const char *missing = reach.loader[0] ? reach.loader : reach.file;
+    if (access(missing, F_OK) == 0) /* of a program that may not be read it is not known */
+        missing = "its interpreter or loader";
+    if (error == ENOENT && reach.program[0] != '\0')
+        ns_say("cannot run '%s': %s is missing", word, missing);
     else if (error == ENOENT && !strchr(word, '/'))
         ns_program_say_not_found(word);
     else
