@@ -35,20 +35,30 @@ static void process_facts(struct ns_process *process, char *exe)
 static char *const *arguments(void)
 {
     int fd = (int)NS_SYSTEM(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    FILE *file = NS_REAL(fdopen)(fd, "r");
-    char **list = NULL, *text = NULL;
-    size_t count = 0, room = 0;
-    while (file && NS_REAL(getdelim)(&text, &room, 0, file) > 0) {
-        char **more = realloc(list, (count + 2) * sizeof *list);
-        if (!more)
-            break;
-        list = more;
-        list[count++] = text;
-        list[count] = text = NULL;
+    size_t room = 4096, size = 0, count = 0;
+    char *text = fd < 0 ? NULL : malloc(room), *more = text, **list = NULL;
+    for (ssize_t n = 1; more && n > 0; size += n > 0 ? (size_t)n : 0) {
+        if (size + 1 == room) {
+            more = realloc(text, room *= 2);
+            text = more ? more : text;
+        }
+        n = more ? NS_REAL(read)(fd, text + size, room - 1 - size) : -1;
     }
-    bool whole = list && feof(file);
-    file ? NS_REAL(fclose)(file) : NS_REAL(close)(fd);
-    return whole ? list + 1 : NULL;
+    if (fd >= 0)
+        NS_REAL(close)(fd);
+    for (size_t i = 0; i < size; i++)
+        count += !text[i];
+    if (more && size > 0)
+        list = calloc(count + 1, sizeof *list);
+    if (!list) {
+        free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    count = 0;
+    for (char *p = text + strlen(text) + 1; p < text + size; p += strlen(p) + 1)
+        list[count++] = p;
+    return list;
 }
 
 static void complain(const struct ns_policy_found *found)
