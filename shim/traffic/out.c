@@ -208,7 +208,7 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
     uint8_t corks = NS_GET(conn, app_corks);
     if (__builtin_expect(flags & APART, 0)) {
         ns_push(fd, conn);
-        if (!corks && !(flags & MSG_MORE) && NS_GET(conn, in_flight))
+        if (!corks && NS_GET(conn, in_flight))
             ns_enforce_nodelay(fd, conn);
     } else if (!corks && size) {
         before_write(fd, conn);

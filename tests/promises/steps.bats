@@ -244,6 +244,8 @@ does_under() {
         'write nodelay=1 write cork=1 write*6 cork=0 write nodelay=0 write*3'
     does 'connected write*2 wait more*6 wait' 'write nodelay=1 write wait more*6 wait'
     does 'connected write*2 wait more write hear write*4' 'write nodelay=1 write wait more write read write*3 nodelay=0 write'
+    # Nagle's algorithm would hold the end of the second message, which the program sends without the flag.
+    does 'connected more write more write wait' 'more write nodelay=1 more write wait'
     does 'connected hear write hear cork write uncork wait' 'read write read bound cork=1 write cork=0 nodelay=1 wait'
     does 'connected hear write hear cork uncork wait' 'read write read bound cork=1 cork=0 look ack=2 wait'
     does 'connected copy write*5 cork-copy wait' 'dup write nodelay=1 write*2 nodelay=0 write*2 listener:nodelay=1 listener:cork=1 wait'
