@@ -169,6 +169,7 @@ SLOT_CALLS(stdio)
     }
     CALL_ONLY(op, fwrite(data, 1, (size_t)size, file));
     note_number(op, " = ", op->result);
+    prepare(op, slot, 0, 0);
     CALL(op, fflush(file));
     bool flushed = op->result == 0;
     CALL(op, fclose(file));

@@ -101,6 +101,8 @@ void call_ended(struct op *op, long result, int error)
     tick_on();
     if (op->interrupted || op->later.verb != NOTHING)
         ask(DONE, 0, 0, 0);
+    if (op->later.verb == RESUME) /* the call may have slept, or not, for another reason */
+        ask(STOP, op->later.connection, 0, 0);
     op->interrupted = false;
     op->later.verb = NOTHING;
 }
