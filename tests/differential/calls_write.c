@@ -230,19 +230,29 @@ static void fill_nearly(struct slot *slot)
     }
 }
 
-/* A write without any room. */
+/* A write without any room. If a signal should interrupt it, and such an ACK has made room so that
+ * it did not sleep, it is made again. */
 SLOT_CALLS(full)
 {
+    bool interrupted = op->interrupted && !raw_nonblocking(slot->fd);
+    uint32_t handled = shared->handled;
     if (!can_fill(op, slot))
         return;
-    if (raw_nonblocking(slot->fd))
-        fill_for_good(slot);
-    else
-        fill(slot);
-    op->later = (struct message){.verb = RESUME, .connection = slot->connection};
-    op->restarts = true;
-    CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, 100), 100));
-    wrote(op, slot, true, 0);
+    for (int tries = 0; tries < 3; tries++) {
+        if (raw_nonblocking(slot->fd))
+            fill_for_good(slot);
+        else
+            fill(slot);
+        op->later = (struct message){.verb = RESUME, .connection = slot->connection};
+        op->restarts = true;
+        CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, 100), 100));
+        took(slot, op->result, 0);
+        if (!interrupted || op->result < 0 || shared->handled != handled)
+            break;
+        op->interrupted = true;
+    }
+    op->interrupted = false;
+    note_result(op);
     ask(RESUME, slot->connection, 0, 0);
 }
 
