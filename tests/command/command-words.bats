@@ -162,6 +162,12 @@ CASES
             done
         done
     done
+    # The only one ends while doctor waits until it has loaded its libraries.
+    mkdir "$top/one"
+    ns_start lone sh -c 'echo $$ >"$0/cgroup.procs" && echo ready && exec sleep 0.4' "$top/one"
+    ns_wait_for "$T/lone.out" ready
+    run --separate-stderr "$NS" doctor --cgroup "$top/one"
+    expect_no_part stderr 'there is no process'
     # The control: the one that --pid names has to be there.
     run --separate-stderr "$NS" diagnose --for 0.2 --pid "${NS_PID[brief]}" --pid 4194304
     expect 2 stderr is "nagleshim diagnose: there is no process 4194304"

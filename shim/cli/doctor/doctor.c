@@ -159,13 +159,6 @@ static int print(const struct ns_examination *examination)
     return is_denied ? NS_EXIT_DENIED : status;
 }
 
-static int show_process(pid_t pid)
-{
-    static struct ns_examination examination;
-    int error = ns_examine(&examination, pid, true);
-    return error ? ns_process_say_error(pid, error) : print(&examination);
-}
-
 /* How many processes there are of each kind; the names are members of "counts". */
 enum {
     WORKS,
@@ -286,6 +279,16 @@ static int show_table(const pid_t *pids)
     return failed ? failed : status;
 }
 
+/* One that --unit, --cgroup or --port has chosen may have ended meanwhile. */
+static int show_process(const pid_t *pids)
+{
+    static struct ns_examination examination;
+    const int error = ns_examine(&examination, *pids, true);
+    if (error == -ESRCH && !ns_option_named("pid"))
+        return show_table(pids);
+    return error ? ns_process_say_error(*pids, error) : print(&examination);
+}
+
 int ns_doctor_main(void)
 {
     const bool all = ns_option_text(NS_ALL);
@@ -299,5 +302,5 @@ int ns_doctor_main(void)
             "doctor --help'");
     if (all || (*pids && pids[1]))
         return show_table(pids);
-    return *pids ? show_process(*pids) : ns_doctor_program();
+    return *pids ? show_process(pids) : ns_doctor_program();
 }
