@@ -28,19 +28,22 @@ static void wait_for(struct op *op, pid_t pid)
     note_status(op, status);
 }
 
-static char clone_stack[256 * 1024] __attribute__((aligned(16)));
+static __thread bool in_thread;
+static char clone_stacks[2][256 * 1024] __attribute__((aligned(16)));
 
-/* Where a clone's stack begins: below this function's caller, if that is a clone. */
+/* Where a clone's stack begins: below this function's caller, if that is a clone. A thread has a
+ * stack for clones of its own, since a clone that waits for it may stand on the other one. */
 static char *stack_for_clone(void)
 {
-    char *here = __builtin_frame_address(0);
-    bool inside = here > clone_stack && here <= clone_stack + sizeof clone_stack;
-    return inside ? here - ((uintptr_t)here % 16) - 4096 : clone_stack + sizeof clone_stack;
+    char *stack = clone_stacks[in_thread], *here = __builtin_frame_address(0);
+    bool inside = here > stack && here <= stack + sizeof *clone_stacks;
+    return inside ? here - ((uintptr_t)here % 16) - 4096 : stack + sizeof *clone_stacks;
 }
 
 static int cloned(void *block)
 {
     run_block(*(struct block *)block);
+    RAW(exit_group, 6, 0, 0, 0); /* a return would not end its threads */
     return 6;
 }
 
@@ -96,7 +99,6 @@ CALLS(clone)
 }
 
 /* threads */
-static __thread bool in_thread;
 static bool unshared; /* a call of the thread has given it its own descriptors */
 
 static void *thread_begins(void *block)
