@@ -275,7 +275,8 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
             errno = -result;
         return result < 0 ? -1 : 0;
     }
-    if (level == IPPROTO_TCP && (option == TCP_CORK || option == TCP_ULP))
+    if (level == IPPROTO_TCP &&
+        (option == TCP_ULP || (option == TCP_CORK && !ns_push_is_left(conn))))
         ns_push(fd, conn); /* held bytes leave before the application's own corking begins */
     result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)

@@ -11,9 +11,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-/* Writes with these flags are in no burst: the application itself corks, or the bytes must not be
- * joined with others. */
-enum { APART = MSG_MORE | MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
+/* Bytes that are written with these flags must not be joined with others. */
+enum { APART = MSG_OOB | MSG_EOR | MSG_FASTOPEN | MSG_ZEROCOPY };
 
 /* A write waits if a socket's or a pipe's buffer is full. Then the pending work of other
  * connections is flushed. For more bytes than most it is not known whether there is room; to a
@@ -68,8 +67,9 @@ static bool hold(int fd, struct ns_conn *conn, const struct ns_send_mode *mode, 
     return !error;
 }
 
-/* Is the next write left to Nagle's algorithm, since its line is full? The bytes are marked as
- * held, so that a read that blocks pushes them, and not listed, so that other waits do not. */
+/* Is the next write, or message that the application corks, left to Nagle's algorithm, since its
+ * line is full? The bytes are marked as held, so that a read that blocks pushes them, and not
+ * listed, so that other waits do not. */
 static bool leaves_to_nagle(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
     struct ns_burst burst = ns_conn_burst(conn);
@@ -178,11 +178,8 @@ bool ns_out_goes_on(int fd, struct ns_conn *conn)
 }
 
 /* Before a write of a connection that the application does not cork. */
-static inline void before_write(int fd, struct ns_conn *conn)
+static inline void before_write(int fd, struct ns_conn *conn, const struct ns_send_mode *mode)
 {
-    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
-    if (mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn, mode))
-        return;
     if (NS_GET(conn, held)) {
         count_held(fd, conn, mode);
         return;
@@ -205,13 +202,17 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
         return one;
     if (__builtin_expect(!ns_thread.id, 0))
         ns_thread_begin();
+    const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     uint8_t corks = NS_GET(conn, app_corks);
-    if (__builtin_expect(flags & APART, 0)) {
+    bool begins = !(corks & ~NS_CORKS_OPTION) && size && !(flags & APART);
+    if (begins && mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn, mode)) {
+        ;
+    } else if (__builtin_expect(flags & (APART | MSG_MORE), 0) && !corks) {
         ns_push(fd, conn);
-        if (!corks && NS_GET(conn, in_flight))
+        if (NS_GET(conn, in_flight))
             ns_enforce_nodelay(fd, conn);
     } else if (!corks && size) {
-        before_write(fd, conn);
+        before_write(fd, conn, mode);
     }
     one.ack = ns_conn_ack(conn);
     bool carries = ns_ack_is_carried(one.ack);

@@ -3,10 +3,11 @@
 #
 #   trickle.py sink PORT [NOTE]                 prints the port, and at the end how long the records took; sends a
 #                                               note after each NOTE records
-#   trickle.py send HOST PORT SIZE US COUNT [BUFFER [thread | stdin]]
+#   trickle.py send HOST PORT SIZE US COUNT [BUFFER [thread | stdin | more | cork]]
 #                                               writes a record of SIZE bytes every US microseconds; notes are read
 #                                               in between, or by another thread. BUFFER: SO_SNDBUF; 0: the kernel's.
-#                                               stdin: the connection is standard input, too
+#                                               stdin: the connection is standard input, too. more, cork: a record
+#                                               is two writes, the first one with MSG_MORE, or both below TCP_CORK
 #
 # A record has its size and the time of its write. Both ends are on one machine.
 import os
@@ -59,7 +60,15 @@ def send(host, port, size, interval, count, buffer=0, reader=None):
                 time.sleep(left / 1e9)
             elif select.select([connection], [], [], left / 1e9)[0]:
                 connection.recv(65536)
-        connection.sendall(HEAD.pack(size, time.monotonic_ns()).ljust(size))
+        record = HEAD.pack(size, time.monotonic_ns()).ljust(size)
+        if reader in ("more", "cork"):
+            if reader == "cork":
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            connection.sendall(record[: HEAD.size], socket.MSG_MORE if reader == "more" else 0)
+            record = record[HEAD.size :]
+        connection.sendall(record)
+        if reader == "cork":
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
     connection.shutdown(socket.SHUT_WR)
     if reader == "thread":
         thread.join()

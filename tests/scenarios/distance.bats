@@ -169,7 +169,7 @@ waits_for_two() {
 
 # trickle US COUNT COMMAND...: COUNT records, one every US microseconds, from the near end, whose sender COMMAND starts. After each
 # note of them the far end sends something, which another thread reads if reader is thread. If it is stdin, the connection is that of
-# the sender, too. Sets median, p99 and segments.
+# the sender, too; more and cork are two writes a record (trickle.py). Sets median, p99 and segments.
 trickle() {
     local known
     ns_serve server "${FAR[@]}" "$python" -S tests/probes/trickle.py sink 2003 "${note:-0}"
@@ -202,6 +202,14 @@ fills() {
 
 @test "a trickle that nearly fills its line is as fast as with Nagle's algorithm, also if stdio may read the connection" {
     reader=stdin in_time fills -r 1000 10000
+}
+
+@test "a trickle whose program corks each record is as fast as with Nagle's algorithm, if it nearly fills its line" {
+    local reader
+    for reader in more cork; do
+        echo "with $reader:"
+        in_time fills -r 1000 10000
+    done
 }
 
 # A record comes every 5 ms. As many are sent together, or late, as fall into an interruption: of 400, a quarter moves the median.
