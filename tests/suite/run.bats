@@ -187,17 +187,17 @@ END
     mkdir "$TREE/build"
     ln -s "$PROBES" "$TREE/build/probes"
     tests two/waits.bats <<'END'
-Two wait for a line that comes after three seconds.
+Two wait for a line that comes after four seconds.
 load ../helpers/common
 BATS_TEST_TIMEOUT=20
 test "idle" {
     ns_prompt
-    ns_start late bash -c 'sleep 3; echo line'
+    ns_start late bash -c 'sleep 4; echo line'
     ns_wait_for "$T/late.out" line 1
 }
 test "busy" {
     for _ in 1 2 3; do ns_start loop taskset -c 0 perl -e '1 while 1'; done
-    ns_start late bash -c 'sleep 3; echo line'
+    ns_start late bash -c 'sleep 4; echo line'
     ns_wait_for "$T/late.out" line 2
 }
 END
