@@ -277,7 +277,7 @@ int ns_option_set(int fd, struct ns_conn *conn, int level, int option, const voi
     }
     if (level == IPPROTO_TCP &&
         (option == TCP_ULP || (option == TCP_CORK && !ns_push_is_left(conn))))
-        ns_push(fd, conn); /* held bytes leave before the application's own corking begins */
+        ns_push(fd, conn); /* what the library holds leaves before the application's cork begins */
     result = NS_REAL(setsockopt)(fd, level, option, value, len);
     if (result != 0)
         return result;

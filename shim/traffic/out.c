@@ -205,14 +205,16 @@ struct ns_write ns_out_begin(int fd, struct ns_conn *conn, size_t size, int flag
     const struct ns_send_mode *mode = &ns_send_modes[NS_GET(conn, send)];
     uint8_t corks = NS_GET(conn, app_corks);
     bool begins = !(corks & ~NS_CORKS_OPTION) && size && !(flags & APART);
-    if (begins && mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn, mode)) {
-        ;
-    } else if (__builtin_expect(flags & (APART | MSG_MORE), 0) && !corks) {
-        ns_push(fd, conn);
-        if (NS_GET(conn, in_flight))
-            ns_enforce_nodelay(fd, conn);
-    } else if (!corks && size) {
-        before_write(fd, conn, mode);
+    bool left =
+        begins && mode->nodelay && mode->option == TCP_NODELAY && leaves_to_nagle(fd, conn, mode);
+    if (!left && !corks) {
+        if (__builtin_expect(flags & (APART | MSG_MORE), 0)) {
+            ns_push(fd, conn);
+            if (NS_GET(conn, in_flight))
+                ns_enforce_nodelay(fd, conn);
+        } else if (size) {
+            before_write(fd, conn, mode);
+        }
     }
     one.ack = ns_conn_ack(conn);
     bool carries = ns_ack_is_carried(one.ack);
