@@ -234,15 +234,15 @@ static void fill_nearly(struct slot *slot)
  * it did not sleep, it is made again. */
 SLOT_CALLS(full)
 {
-    bool interrupted = op->interrupted && !raw_nonblocking(slot->fd);
+    bool waits = !raw_nonblocking(slot->fd), interrupted = op->interrupted && waits;
     uint32_t handled = shared->handled;
     if (!can_fill(op, slot))
         return;
     for (int tries = 0; tries < 3; tries++) {
-        if (raw_nonblocking(slot->fd))
-            fill_for_good(slot);
-        else
+        if (waits)
             fill(slot);
+        else
+            fill_for_good(slot);
         op->later = (struct message){.verb = RESUME, .connection = slot->connection};
         op->restarts = true;
         CALL_ONLY(op, write(slot->fd, outgoing_bytes(slot, 100), 100));
