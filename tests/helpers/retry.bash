@@ -64,8 +64,8 @@ read_stolen() {
 # times in a row: otherwise it often spoils the next try, too.
 until_calm() {
     local earlier i
+    read_stolen
     for ((i = 0; i < 15; i++)); do
-        read_stolen
         earlier=$stolen_ms
         sleep 1
         read_stolen
