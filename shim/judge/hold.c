@@ -45,5 +45,9 @@ enum ns_delay ns_hold_why(const struct ns_look *look, const struct ns_look *befo
     /* Nothing is in flight. A single sample may show bytes that are just about to be sent. */
     bool stays = before && before->sent == look->sent && before->unsent == look->unsent &&
                  before->unacked == 0;
-    return stays && look->kind == NS_LOOK_SAMPLE ? NS_DELAY_CORK : NS_DELAY_PEER;
+    if (!stays || look->kind != NS_LOOK_SAMPLE)
+        return NS_DELAY_PEER;
+    /* After a loss, Linux (seen on 6.18) may leave bytes unsent until its timer for probes sends
+     * them. */
+    return look->retransmitted ? NS_DELAY_PACING : NS_DELAY_CORK;
 }
