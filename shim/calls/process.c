@@ -188,7 +188,9 @@ NS_EXPORT int unshare(int flags)
  * refuses the filter. */
 #define INSTALLS(installs, call)                                                                   \
     ({                                                                                             \
-        bool disables = (installs) && !ns_has_other_fds() && ns_handover_disable();                \
+        bool disables = (installs) && !ns_has_other_fds();                                         \
+        if (disables)                                                                              \
+            ns_handover_disable();                                                                 \
         __auto_type installed = call;                                                              \
         if (disables && installed < 0)                                                             \
             ns_handover_enable();                                                                  \

@@ -11,7 +11,7 @@
 _Thread_local pid_t ns_vfork_parent;
 _Atomic pid_t ns_clone_parent;
 
-_Atomic bool ns_process_disabled;
+_Atomic unsigned ns_process_filters;
 _Atomic uint32_t ns_process_children, ns_process_began;
 static _Atomic pid_t maker; /* this process, once it has made a socket; or: */
 enum { SEVERAL = -1 };      /* processes share this memory and the descriptors: no pid tells */

@@ -36,12 +36,13 @@ static inline bool ns_has_other_fds(void)
  * CLOSE_RANGE_UNSHARE) leaves the table to the others. */
 bool ns_process_has_threads(void);
 
-/* While it is set, every socket is left alone, without any system call: a seccomp filter may kill
- * the process for one. The table stays, for options that could not be undone. */
-extern _Atomic bool ns_process_disabled;
+/* Seccomp filters that are installed, or are being installed by any thread. While there is one,
+ * every socket is left alone, without any system call: a filter may kill the process for one. The
+ * table stays, for options that could not be undone. */
+extern _Atomic unsigned ns_process_filters;
 static inline bool ns_process_is_disabled(void)
 {
-    return atomic_load_explicit(&ns_process_disabled, memory_order_relaxed);
+    return atomic_load_explicit(&ns_process_filters, memory_order_relaxed) != 0;
 }
 
 /* In a child that has its own memory. shares: it knows connections of its parent. Writes nothing

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See handover.h. Owns the number of seccomp filters. */
+/* See handover.h. */
 #include "socket/handover.h"
 
 #include "base/real.h"
@@ -162,28 +162,22 @@ void ns_handover_kept(int fd)
         NS_PUT(conn, kind, NS_CONN_ASK);
 }
 
-/* Seccomp filters that are being installed, by any thread, or are installed. */
-static _Atomic unsigned filters;
-
-bool ns_handover_disable(void)
+void ns_handover_disable(void)
 {
-    if (ns_process_is_disabled() && !atomic_load(&filters))
-        return false;
-    if (atomic_fetch_add(&filters, 1))
-        return true;
-    ns_process_notice();
-    ns_fd_each(disable_one, NULL);
-    atomic_store(&ns_process_disabled, true);
+    if (!ns_process_is_disabled()) { /* another thread may be at it, and not at the end */
+        ns_process_notice();
+        ns_fd_each(disable_one, NULL);
+    }
+    if (atomic_fetch_add(&ns_process_filters, 1))
+        return;
     ns_status_disabled("it installed a seccomp filter");
     ns_report_disabled(true);
-    return true;
 }
 
 void ns_handover_enable(void)
 {
-    if (atomic_fetch_sub(&filters, 1) != 1)
+    if (atomic_fetch_sub(&ns_process_filters, 1) != 1)
         return;
-    atomic_store(&ns_process_disabled, false);
     ns_report_disabled(false);
     ns_status_enabled();
     for (unsigned fd = 0; fd < atomic_load(&ns_fd_used); fd++) {

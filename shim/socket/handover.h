@@ -34,11 +34,11 @@ enum ns_start { NS_FORK, NS_SPAWN, NS_EXEC };
 void ns_handover_begins(enum ns_start how);
 
 /* Before a seccomp filter is installed: push held bytes and undo options. From then on every socket
- * is left alone, and the library makes no system call. Returns false if it was disabled anyway. */
-bool ns_handover_disable(void);
+ * is left alone, and the library makes no system call. */
+void ns_handover_disable(void);
 
-/* The kernel has refused the filter (ns_handover_disable returned true): unless another one is or
- * may be installed, sockets are treated again, except those that were passed on. */
+/* The kernel has refused the filter: unless another one is or may be installed, sockets are treated
+ * again, except those that were passed on. */
 void ns_handover_enable(void);
 
 #endif

@@ -677,6 +677,10 @@ $(repeat 5 'fork ack=1 read write')fork read write fork read write fork bound re
     done
 }
 
+@test "a thread that installs a seccomp filter while another one's is being installed is not killed" {
+    trace "$LIBRARY" 'connected second-filter' && [[ $seen == *' filter'* ]] || wrong "$seen"
+}
+
 @test "before a seccomp filter the library clears its TCP_NODELAY, except in a forked child, whose parent uses the sockets" {
     local begin='listen accept write'
     does 'accepted write*2 filter accept' "$begin nodelay=1 write nodelay=0 filter listen accept"

@@ -502,6 +502,29 @@ static void *may_read_clock(void *unused)
     return unused;
 }
 
+static void *allows_everything(void *unused)
+{
+    EXPECT(FORBID_NOTHING(false));
+    return unused;
+}
+
+/* The other thread's begins first, and has a hundred connections to visit before the last one. */
+SCENARIO("second-filter")
+{
+    pthread_t thread;
+    struct conn last;
+    for (int i = 0; i < 199; i++) {
+        last = i % 2 ? last : open_conn();
+        EXPECT(write(last.fd, "piece", 5) == 5);
+    }
+    EXPECT(pthread_create(&thread, NULL, allows_everything, NULL) == 0);
+    compute_ms(2);
+    EXPECT(filter_calls(false, (const int[]){SYS_setsockopt, -1}, SECCOMP_RET_KILL_PROCESS,
+                        SECCOMP_RET_ALLOW));
+    EXPECT(write(last.fd, "piece", 5) == 5);
+    pthread_join(thread, NULL);
+}
+
 /* Neither a call that fails nor another thread's changes that. */
 SCENARIO("tsc")
 {
