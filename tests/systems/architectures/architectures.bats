@@ -98,7 +98,7 @@ is_native() {
 }
 
 @test "a process prints its report, and errors of its policy" {
-    local foreign='nagleshim run|why the library is disabled|inherited sockets|the log is' # by programs of this machine
+    local foreign='nagleshim run|connected twice|why the library is disabled|inherited sockets|the log is' # by programs of this machine
     is_native || foreign+='|however it exits|control character|seccomp'
     passes promises/report "$foreign"
 }
