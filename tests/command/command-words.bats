@@ -120,7 +120,7 @@ CASES
     two_programs
     echo "$one" >"$group/cgroup.procs"
     echo "$two" >"$other/cgroup.procs"
-    for command in "diagnose --for 1 --json" "top --json" "doctor --json"; do
+    for command in "diagnose --for 1 --json" "top --json --interval 0.5" "doctor --json"; do
         for selection in "--cgroup $group" "--unit ${group##*/}"; do
             run --separate-stderr "$NS" $command $selection
             jq -e --argjson one "$one" '[.rows[]?.process.pid, .processes[]?.pid] | unique == [$one]' <<<"$output"

@@ -181,7 +181,7 @@ for _ in range(9):
     print("late", pid, flush=True)
 time.sleep(100)' "$T/go"
     ns_wait_for "$T/many.out" many
-    ns_start top strace -f -qq --seccomp-bpf -o "$T/calls" -e trace=openat "$NS" top --interval 1 --pid "${NS_PID[many]}"
+    ns_start top strace -I 2 -f -qq --seccomp-bpf -o "$T/calls" -e trace=openat "$NS" top --interval 1 --pid "${NS_PID[many]}"
     ns_until 20 "4200 connections" grep -qa ' 4200 connections' "$T/top.out"
     echo >"$T/go"
     ns_until 20 "4209 connections" grep -qa ' 4209 connections' "$T/top.out"
@@ -271,7 +271,7 @@ END
     sleep 1
     kill -0 "${NS_PID[top]}"
     ns_stop top
-    ns_start top "$NS" top --interval 0.5 --pid $$
+    ns_start top env --default-signal=HUP "$NS" top --interval 0.5 --pid $$
     ns_wait_for "$T/top.out" 'PROCESS .* PEER'
     ns_stop top HUP
 }

@@ -190,7 +190,8 @@ ns_join() {
 # ns_stop NAME [SIGNAL]: ends it, and waits until it has ended.
 ns_stop() {
     kill -"${2:-TERM}" "${NS_PID[$1]}"
-    ns_join "$1" || true
+    ns_until 20 "$1 to end" has_ended "${NS_PID[$1]}" || return
+    ns_reap "$1" || true
 }
 
 # tcp_counter NAME: prints a TcpExt counter of this network namespace.
