@@ -85,7 +85,7 @@ is_native() {
 @test "children, closes, signals and exits do no harm" {
     local policy scenario
     if is_native; then
-        passes promises/life-cycle '^(a dispatcher|TCP_NODELAY that another)' # Python programs of this machine
+        passes promises/life-cycle '^(a dispatcher|TCP_NODELAY that another|a server that is started with)' # Python programs of this machine
         passes promises/faults
         passes promises/transparency "$FOREIGN"
     fi
