@@ -65,23 +65,17 @@ static const char *name(const struct ns_verb_option *option)
     return ns_words("%s--%s%s%s", letter, option->name, *option->value ? " " : "", option->value);
 }
 
-/* Older spellings have no text. */
-static bool is_of(const struct ns_verb_option *option, const char *verb)
-{
-    return option->text && ns_verbs_has(verb, option);
-}
-
 static void print_options(const char *verb)
 {
     int width = 0;
     for (const struct ns_verb_option *option = ns_verb_options; option->name; option++) {
         int length = (int)strlen(name(option));
-        if (is_of(option, verb) && length > width)
+        if (ns_verbs_has(verb, option) && length > width)
             width = length;
     }
     ns_print(stdout, "\noptions:\n");
     for (const struct ns_verb_option *option = ns_verb_options; option->name; option++) {
-        if (!is_of(option, verb))
+        if (!ns_verbs_has(verb, option))
             continue;
         print_item(ns_words("  %s", name(option)), width + 3, option->text);
         if (option->takes < NS_TAKES_SEND)

@@ -29,9 +29,6 @@ const struct ns_verb_option ns_verb_options[] = {
     {#words, NS_##id, name, letter, value, NS_TAKES_##kind, text, {__VA_ARGS__}},
 #include "cli/verbs.def"
 #undef NS_VERB_OPTION
-#define NS_VERB_ALIAS(verb, id, name) {#verb, NS_##id, name, 0, "FILE", NS_TAKES_FILE, NULL, {0}},
-#include "cli/verbs.def"
-#undef NS_VERB_ALIAS
     {"", NS_HELP, "help", 'h', "", NS_TAKES_NOTHING, "print this text", {0}},
     {0},
 };
@@ -206,17 +203,6 @@ static void take(const struct ns_verb_option *row)
         ns_option_add_pid((pid_t)value->number);
 }
 
-/* Before "=FILE", the file of diagnose's and compare's --json was the next word. Until version 0.4,
- * it may be if it cannot be meant as a program. */
-static void take_next_word(const struct ns_verb_option *row, char *const *argv)
-{
-    const char *word = argv[optind], *end = word ? strrchr(word, '.') : NULL;
-    if (row->takes == NS_TAKES_RESULT && !optarg && word &&
-        ns_verbs_find(ns_cli_verb)->runs_a_program &&
-        (strcmp(word, "-") == 0 || (end && strcmp(end, ".json") == 0)))
-        optarg = argv[optind++];
-}
-
 /* The verb takes no words. */
 static void refuse_word(const char *word)
 {
@@ -237,12 +223,10 @@ const char *ns_verbs_read(int argc, char **argv)
     describe(letters, known);
     opterr = 0;
     while ((result = getopt_long(argc, argv, letters, known, NULL)) != -1)
-        if (row_of(result)) {
-            take_next_word(row_of(result), argv);
+        if (row_of(result))
             take(row_of(result));
-        } else {
+        else
             refuse_option(argv, result);
-        }
     ns_operands = (struct ns_list){argv + optind, (unsigned)(argc - optind)};
     if (ns_operands.n > 0 && !ns_verbs_find(ns_cli_verb)->takes_words)
         refuse_word(argv[optind]);

@@ -94,18 +94,13 @@ CASES
     expect 2 output is "" stderr is "nagleshim check: cannot write '/nowhere/o.json': No such file or directory"
 }
 
-@test "older spellings are accepted, and the help has none" {
-    run -0 --separate-stderr "$NS" diagnose --json "$T/o.json" --report "$T/o.html" -- true
-    [[ -s $T/o.json && -s $T/o.html ]]
-    run --separate-stderr "$NS" diagnose --json - -- true
-    jq -e '.command == "diagnose"' <<<"$output"
-    run --separate-stderr "$NS" help diagnose
-    expect_no_part output --report
-    # A word that may be a program is one.
-    cp /bin/true "$T/tool"
-    run --separate-stderr "$NS" diagnose --json "$T/tool"
-    jq -e '.subject | endswith("/tool")' <<<"$output"
-    cmp /bin/true "$T/tool"
+@test "a word after --json is the program, and no file" {
+    run -127 --separate-stderr "$NS" diagnose --json "$T/o.json" -- true
+    [[ ! -e $T/o.json ]]
+    cp /bin/true "$T/o.json"
+    run --separate-stderr "$NS" diagnose --json "$T/o.json"
+    jq -e '.subject | endswith("/o.json")' <<<"$output"
+    cmp /bin/true "$T/o.json"
 }
 
 @test "--unit, --cgroup and --port select processes in diagnose, top and doctor" {

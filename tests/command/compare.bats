@@ -49,9 +49,9 @@ late.sort()
 with open(sys.argv[1], "a") as out:
     print(os.environ.get("NAGLESHIM_OFF", 0), late[300], late[594], file=out)
 END
-    run --separate-stderr "$NS" diagnose --json "$T/d.json" --outside -- "$python" "$T/stream.py" /dev/null
+    run --separate-stderr "$NS" diagnose --json="$T/d.json" --outside -- "$python" "$T/stream.py" /dev/null
     says "$T/d.json" 'sum(row["late"] + row["maybe"] + row["stalls"] for row in o["rows"]) >= 5'
-    compare --runs 5 --json "$T/o.json" -- "$python" "$T/stream.py" "$T/late"
+    compare --runs 5 --json="$T/o.json" -- "$python" "$T/stream.py" "$T/late"
     expect_part stderr "ms until 99% of the writes left"
     # What is said of the writes has a probability of its own.
     [[ $stderr != *'but writes leave'* ]] ||
